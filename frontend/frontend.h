@@ -1,0 +1,32 @@
+/* frontend.h: from .mpt text to a syntax tree, and on to the IR.
+ *
+ * Everything else of the language (lexing, the standard library's text, the expansion of a trainer
+ * block to the loop it stands for) is behind these calls. All results live in the arena given.
+ */
+#ifndef MPC_FRONTEND_H
+#define MPC_FRONTEND_H
+
+#include "frontend/ast.h"
+#include "ir/base/arena.h"
+#include "ir/base/diag.h"
+#include "ir/base/text.h"
+
+/* The tree of a file, and errors in d. Never NULL: after errors it holds what could be read. */
+AstFile *frontend_parse(Arena *a, Diag *d, const SourceFile *source);
+
+/* The tokens of a file, one a line (--emit=tokens). */
+void frontend_print_tokens(Arena *a, Diag *d, const SourceFile *source, Text *out);
+
+/* Rewrites each trainer block to the explicit loop; the result is a new file whose other items are
+ * shared with the old one. A file without one comes back as it is. */
+AstFile *frontend_expand_trainer(Arena *a, Diag *d, const AstFile *file);
+
+/* The embedded standard library: its files in order, name and text (--emit=std). */
+typedef struct StdFile {
+    const char *name; /* "linear.mpt" */
+    const char *text;
+    size_t size;
+} StdFile;
+const StdFile *frontend_std(int *count);
+
+#endif
