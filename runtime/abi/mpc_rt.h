@@ -32,7 +32,12 @@ typedef enum MpcDType {
 
 /* ---- 1. What the generated program says of itself ------------------------------------------------------ */
 
-typedef enum MpcOptionType { MPC_OPTION_int, MPC_OPTION_float, MPC_OPTION_bool, MPC_OPTION_string } MpcOptionType;
+typedef enum MpcOptionType {
+    MPC_OPTION_int,
+    MPC_OPTION_float,
+    MPC_OPTION_bool,
+    MPC_OPTION_string
+} MpcOptionType;
 
 /* `option NAME = default` of the file: the flag --NAME. An option called seed, epochs or threads is also the
  * value of that flag of every program. */
@@ -110,11 +115,13 @@ typedef struct MpcPrepare {
 typedef struct MpcLoaderDecl {
     const char *name;
     int set;
-    int64_t batch_max; /* bound the arena was planned for; the size itself is given to mpc_loader_open */
+    int64_t
+        batch_max; /* bound the arena was planned for; the size itself is given to mpc_loader_open */
     bool shuffle, drop_last;
-    bool training;                        /* its passes are the epochs that progress counts */
-    void (*prepare)(const MpcPrepare *p); /* called on the loader's thread, serially; NULL: fields as they are */
-    const MpcField *out;                  /* what `prepare` writes (name, dtype, rank, dims); NULL without it */
+    bool training; /* its passes are the epochs that progress counts */
+    void (*prepare)(const MpcPrepare
+                        *p); /* called on the loader's thread, serially; NULL: fields as they are */
+    const MpcField *out;     /* what `prepare` writes (name, dtype, rank, dims); NULL without it */
     int n_out;
     size_t scratch_bytes;
     int line;
@@ -148,7 +155,8 @@ typedef struct MpcTensor {
     size_t offset; /* in the arena */
     MpcInitKind init;
     double a, b;
-    MpcDType used_as; /* type of the parameter's casts: a loaded value that is inf there is refused by name */
+    MpcDType
+        used_as; /* type of the parameter's casts: a loaded value that is inf there is refused by name */
     int line;
 } MpcTensor;
 
@@ -156,7 +164,7 @@ typedef struct MpcTensor {
 typedef struct MpcPlanRow {
     const char *name;
     size_t offset, bytes;
-    int first, last; /* kernels of its first and last use; -1, -1: outlives the step */
+    int first, last;  /* kernels of its first and last use; -1, -1: outlives the step */
     const char *what; /* "(B, 784) f16  image, scaled" */
 } MpcPlanRow;
 
@@ -169,15 +177,15 @@ typedef struct MpcModuleRow {
 } MpcModuleRow;
 
 typedef struct MpcProgram {
-    const char *name;      /* "fashion_mlp": names the output folder */
-    const char *source;    /* "examples/fashion_mlp.mpt" as given to mpc */
-    const char *home;      /* absolute folder of the .mpt when it was compiled */
-    const char *version;   /* of mpc */
-    const char *precision; /* "fp16 (autocast, dynamic loss scale, f32 masters)" */
+    const char *name;          /* "fashion_mlp": names the output folder */
+    const char *source;        /* "examples/fashion_mlp.mpt" as given to mpc */
+    const char *home;          /* absolute folder of the .mpt when it was compiled */
+    const char *version;       /* of mpc */
+    const char *precision;     /* "fp16 (autocast, dynamic loss scale, f32 masters)" */
     const char *precision_key; /* "fp16": what log and config say */
-    const char *math;      /* "exact" or "fast" */
-    const char *cpu;       /* the --cpu it was compiled for: "x86-64-v4" */
-    const char *cpu_needs; /* features, by a space: "avx2 fma f16c"; "" for any CPU */
+    const char *math;          /* "exact" or "fast" */
+    const char *cpu;           /* the --cpu it was compiled for: "x86-64-v4" */
+    const char *cpu_needs;     /* features, by a space: "avx2 fma f16c"; "" for any CPU */
 
     const MpcOption *options;
     int n_options;
@@ -205,9 +213,10 @@ typedef struct MpcProgram {
     size_t scratch_bytes; /* for each thread */
     size_t host_bytes;    /* of the record of host variables */
 
-    void (*refresh)(MpcRun *r);  /* writes the working copies from the masters; or NULL */
-    void (*run)(MpcRun *r);      /* the host program */
-    void (*evaluate)(MpcRun *r); /* every `evaluate` of the file once (--eval); NULL: there is none */
+    void (*refresh)(MpcRun *r); /* writes the working copies from the masters; or NULL */
+    void (*run)(MpcRun *r);     /* the host program */
+    void (*evaluate)(
+        MpcRun *r); /* every `evaluate` of the file once (--eval); NULL: there is none */
 } MpcProgram;
 
 extern const MpcProgram mpc_program;
@@ -222,10 +231,10 @@ struct MpcRun {
     const MpcProgram *program;
     uint64_t seed;
     int threads;
-    bool training;  /* false under --eval */
-    int64_t step;   /* updates tried so far: calls of mpc_step_done */
-    int64_t skips;  /* of these, skipped */
-    int64_t epoch;  /* pass of the training loader, from 0 */
+    bool training; /* false under --eval */
+    int64_t step;  /* updates tried so far: calls of mpc_step_done */
+    int64_t skips; /* of these, skipped */
+    int64_t epoch; /* pass of the training loader, from 0 */
     MpcRuntime *rt;
 };
 
@@ -270,10 +279,11 @@ void mpc_run_many(MpcRun *r, const MpcCall *calls, int n);
 /* ---- 4. Data ------------------------------------------------------------------------------------------- */
 
 typedef struct MpcBatch {
-    int64_t n;                /* samples in it: the batch size, or what is left for the last one */
-    int64_t index;            /* 0, 1, ... within the pass */
-    const void *const *field; /* (n, dims), one an `out` field (or field of the set without `prepare`) */
-    const int64_t *rng;       /* (n): epoch << 32 | row */
+    int64_t n;     /* samples in it: the batch size, or what is left for the last one */
+    int64_t index; /* 0, 1, ... within the pass */
+    const void *const
+        *field;         /* (n, dims), one an `out` field (or field of the set without `prepare`) */
+    const int64_t *rng; /* (n): epoch << 32 | row */
 } MpcBatch;
 
 /* Opened once, at the start of `run`; the same index gives the same loader. Batch sizes below 1 or above the
@@ -286,8 +296,8 @@ void mpc_loader_begin(MpcLoader *l);
 bool mpc_loader_next(MpcLoader *l, MpcBatch *batch);
 void mpc_loader_end(MpcLoader *l);
 
-int64_t mpc_len(const MpcLoader *l);           /* batches of a pass */
-int64_t mpc_count(const MpcRun *r, int set);   /* samples of a set */
+int64_t mpc_len(const MpcLoader *l);         /* batches of a pass */
+int64_t mpc_count(const MpcRun *r, int set); /* samples of a set */
 
 /* ---- 5. Steps, logs, evaluation, files ----------------------------------------------------------------- */
 
@@ -299,7 +309,8 @@ typedef struct MpcStep {
     double scale, scale_next; /* this step's, and the next one's */
     bool skipped;             /* found_inf: nothing was updated */
     int max_skips;            /* consecutive skips after which the run fails; 0: never */
-    const char *tensor, *op;  /* skipped: the first gradient that is not finite and the op that made it, or NULL */
+    const char *tensor,
+        *op; /* skipped: the first gradient that is not finite and the op that made it, or NULL */
     int line;
 } MpcStep;
 
@@ -341,7 +352,8 @@ typedef struct MpcEval {
  *     while (mpc_loader_next(loader, &batch)) { graph; mpc_eval_add(r, &e, values, batch.n); }
  *     mpc_eval_end(r, &e, loader, means);                         ends it, logs; means: one a metric
  * After a signal nothing is logged and the means are NaN. */
-void mpc_eval_begin(MpcRun *r, MpcEval *e, const char *set, const MpcMetric *metrics, int n, MpcLoader *l);
+void mpc_eval_begin(MpcRun *r, MpcEval *e, const char *set, const MpcMetric *metrics, int n,
+                    MpcLoader *l);
 void mpc_eval_add(MpcRun *r, MpcEval *e, const double *values, int64_t n);
 void mpc_eval_end(MpcRun *r, MpcEval *e, MpcLoader *l, double *means);
 
