@@ -144,8 +144,7 @@ Ast *ast_decl(AstMaker *m, AstKind kind, Loc loc, const char *name, AstList list
 /* arg, field, option, param, state */
 Ast *ast_typed(AstMaker *m, AstKind kind, Loc loc, const char *name, Ast *type, Ast *value,
                Ast *test);
-Ast *ast_data(AstMaker *m, Loc loc, const char *name, Ast *source, AstList fields,
-              Ast *transform);
+Ast *ast_data(AstMaker *m, Loc loc, const char *name, Ast *source, AstList fields, Ast *transform);
 
 AstList ast_list(AstMaker *m, Ast *first); /* first NULL: empty */
 AstList ast_append(AstMaker *m, AstList list, Ast *item);

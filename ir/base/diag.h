@@ -22,8 +22,8 @@ typedef struct Diag Diag;
 enum { DIAG_MAX_ERRORS = 20 };
 
 typedef struct SourceFile {
-    const char *path;   /* as the user spelled it */
-    const char *text;   /* size bytes and a NUL; NULL when only line numbers are known */
+    const char *path; /* as the user spelled it */
+    const char *text; /* size bytes and a NUL; NULL when only line numbers are known */
     size_t size;
     const size_t *line; /* offset of each line's first byte */
     int lines;
@@ -42,6 +42,7 @@ Loc loc_span(Loc first, Loc last); /* from the start of first to the end of last
 /* Reads a file (path "-" is stdin); NULL after an error message. source_from_text copies. */
 SourceFile *source_read(Arena *a, Diag *d, const char *path);
 SourceFile *source_from_text(Arena *a, const char *path, const char *text, size_t size);
+bool source_is_text(Diag *d, const SourceFile *s); /* false after an error: it has a NUL byte */
 
 typedef enum DiagColor { DIAG_COLOR_auto, DIAG_COLOR_always, DIAG_COLOR_never } DiagColor;
 typedef enum DiagFormat { DIAG_FORMAT_text, DIAG_FORMAT_json } DiagFormat;
@@ -57,9 +58,9 @@ void diag_note(Diag *d, Loc loc, const char *fmt, ...) MPC_PRINTF(3, 4);
 
 int diag_errors(const Diag *d);
 int diag_warnings(const Diag *d);
-bool diag_failed(const Diag *d);       /* any error so far */
-bool diag_full(const Diag *d);         /* the limit is reached: stop soon */
-const char *diag_text(const Diag *d);  /* everything said so far, without colour */
+bool diag_failed(const Diag *d);      /* any error so far */
+bool diag_full(const Diag *d);        /* the limit is reached: stop soon */
+const char *diag_text(const Diag *d); /* everything said so far, without colour */
 
 /* An internal error: says where, runs the hook (the pass manager writes the IR there), exits 70. */
 #define ICE(...) ice_at(__FILE__, __LINE__, __VA_ARGS__)

@@ -26,9 +26,9 @@ void text_putn(Text *t, const char *s, size_t n);
 void text_putc(Text *t, char c);
 void text_pad(Text *t, size_t column); /* spaces up to `column` (0-based) of the current line */
 
-void text_margin(Text *t);                                            /* the indentation alone */
-void text_line(Text *t, const char *fmt, ...) MPC_PRINTF(2, 3); /* margin + text + newline */
-void text_open(Text *t, const char *fmt, ...) MPC_PRINTF(2, 3); /* text_line, then one level in */
+void text_margin(Text *t);                                       /* the indentation alone */
+void text_line(Text *t, const char *fmt, ...) MPC_PRINTF(2, 3);  /* margin + text + newline */
+void text_open(Text *t, const char *fmt, ...) MPC_PRINTF(2, 3);  /* text_line, then one level in */
 void text_close(Text *t, const char *fmt, ...) MPC_PRINTF(2, 3); /* one level out, then text_line */
 
 /* "..." with C escapes, safe in C and in .mpt text; the json form escapes as JSON wants it. */

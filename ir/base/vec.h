@@ -21,8 +21,7 @@
 void *vec_room(Arena *a, void *at, int n, int *cap, size_t size);
 
 #define vec_push(a, v, x)                                                                          \
-    ((v)->at = vec_room((a), (v)->at, (v)->n, &(v)->cap, sizeof *(v)->at),                         \
-     (v)->at[(v)->n++] = (x))
+    ((v)->at = vec_room((a), (v)->at, (v)->n, &(v)->cap, sizeof *(v)->at), (v)->at[(v)->n++] = (x))
 #define vec_last(v) ((v)->at[(v)->n - 1])
 #define vec_pop(v) ((v)->at[--(v)->n])
 #define vec_clear(v) ((void)((v)->n = 0))
