@@ -18,6 +18,13 @@ if(NOT ZLIB_FOUND)
     list(APPEND MPC_MISSING zlib1g-dev)
 endif()
 
+# Static for the same reason: the runtime reads JSON with it.
+find_library(JANSSON_ARCHIVE libjansson.a)
+find_path(JANSSON_INCLUDE_DIR jansson.h)
+if(NOT JANSSON_ARCHIVE OR NOT JANSSON_INCLUDE_DIR)
+    list(APPEND MPC_MISSING libjansson-dev)
+endif()
+
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
