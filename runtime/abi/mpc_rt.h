@@ -315,7 +315,7 @@ typedef struct MpcStep {
 } MpcStep;
 
 /* Counts the step, logs an overflow, moves progress, stops the run on a loss that is not finite though the
- * update was made, or on max_skips; keeps the values for mpc_log. */
+ * update was made, or on max_skips; keeps the values for mpc_log_step. */
 void mpc_step_done(MpcRun *r, const MpcStep *s);
 
 typedef struct MpcValue {
@@ -324,7 +324,7 @@ typedef struct MpcValue {
 } MpcValue;
 
 /* log(a, b): a `step` record of the last step's values and these; one called loss replaces the step's own. */
-void mpc_log(MpcRun *r, const MpcValue *values, int n);
+void mpc_log_step(MpcRun *r, const MpcValue *values, int n);
 
 typedef enum MpcMetricKind {
     MPC_METRIC_mean, /* the batch's mean; weighted by n */
