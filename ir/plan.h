@@ -85,11 +85,11 @@ typedef struct Access {
 typedef enum ScalarKind {
     SC_load,    /* at */
     SC_const,   /* value */
-    SC_index,   /* index along axis, as i64 or float by dtype: iota */
+    SC_index,   /* the number at.offset + sum of index[axis] * at.stride[axis], in dtype: iota */
     SC_dim,     /* dim, as a number */
     SC_op,      /* op of KIND_Map over in[] */
     SC_cast,    /* in[0] in dtype */
-    SC_uniform, /* in[0]: keys of the sample; path; element: at.stride gives the element index within the sample */
+    SC_uniform, /* in[0]: the sample's key; path; the element within the sample is what SC_index would give */
     SC_acc,     /* the contraction's f32 accumulator */
     SC_reduce,  /* op (sum mean amax amin) of in[0]: Row: along the last axis; Col, Full: along reduced axes */
 } ScalarKind;
@@ -100,9 +100,8 @@ typedef struct Scalar {
     DType dtype;
     Op op;
     int nin, in[3];
-    Access at;
+    Access at; /* load, index, uniform; the last two have no operand (-1) */
     double value;
-    int axis;
     Dim dim;
     const char *path;
     bool per_row;     /* Row: does not vary along the last axis. Col, Full: comes after the reduction */
