@@ -1,0 +1,33 @@
+/* simd.h: the vector type of the contraction kernels, chosen by what the C compiler may use.
+ *
+ * Each variant defines the same names, so that kernels/gemm.h is written once:
+ *     MPC_ISA            its level (runtime/abi/gemm_params.h)
+ *     mpc_vf, MPC_VL     a vector of MPC_VL floats
+ *     vf_zero set1 load loadu store storeu add fma transpose
+ *     vf_load_f16 vf_load_bf16      MPC_VL 16-bit floats, unaligned, widened
+ *     vf_store_f16 vf_store_bf16    rounded to nearest even, bit for bit as abi/scalar.h does it
+ * `vf_load*` and `vf_store*` of 16-bit types need no alignment; vf_load and vf_store need a vector's.
+ * Nothing here depends on the model; element-wise code is plain C and needs none of this.
+ */
+#ifndef MPC_SIMD_H
+#define MPC_SIMD_H
+
+#include "abi/gemm_params.h"
+#include "abi/scalar.h"
+
+/* Before a loop of constant length that must disappear (arrays of vectors live in registers then). */
+#ifdef __clang__
+#define MPC_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define MPC_UNROLL _Pragma("GCC unroll 32")
+#endif
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#include "kernels/simd_avx512.h"
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#include "kernels/simd_avx2.h"
+#else
+#include "kernels/simd_generic.h"
+#endif
+
+#endif

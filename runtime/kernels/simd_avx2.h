@@ -1,0 +1,112 @@
+/* simd_avx2.h: eight floats in a register (AVX2, FMA, F16C). See simd.h for the names. */
+#ifndef MPC_SIMD_AVX2_H
+#define MPC_SIMD_AVX2_H
+
+#include <immintrin.h>
+
+#define MPC_ISA MPC_ISA_avx2
+#define MPC_VL  8
+
+typedef __m256 mpc_vf;
+
+MPC_FN mpc_vf vf_zero(void)
+{
+    return _mm256_setzero_ps();
+}
+
+MPC_FN mpc_vf vf_set1(float a)
+{
+    return _mm256_set1_ps(a);
+}
+
+MPC_FN mpc_vf vf_load(const float *p)
+{
+    return _mm256_load_ps(p);
+}
+
+MPC_FN mpc_vf vf_loadu(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+
+MPC_FN void vf_store(float *p, mpc_vf v)
+{
+    _mm256_store_ps(p, v);
+}
+
+MPC_FN void vf_storeu(float *p, mpc_vf v)
+{
+    _mm256_storeu_ps(p, v);
+}
+
+MPC_FN mpc_vf vf_add(mpc_vf a, mpc_vf b)
+{
+    return _mm256_add_ps(a, b);
+}
+
+/* a * b + c, rounded once */
+MPC_FN mpc_vf vf_fma(mpc_vf a, mpc_vf b, mpc_vf c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+MPC_FN mpc_vf vf_load_f16(const mpc_f16 *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+MPC_FN void vf_store_f16(mpc_f16 *p, mpc_vf v)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+
+MPC_FN mpc_vf vf_load_bf16(const mpc_bf16 *p)
+{
+    __m256i w = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+
+    return _mm256_castsi256_ps(_mm256_slli_epi32(w, 16));
+}
+
+MPC_FN void vf_store_bf16(mpc_bf16 *p, mpc_vf v)
+{
+    __m256i u = _mm256_castps_si256(v);
+    __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+    __m256i r = _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    __m256i nan = _mm256_or_si256(u, _mm256_set1_epi32(0x400000));
+    __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+
+    r = _mm256_srli_epi32(_mm256_blendv_epi8(r, nan, is_nan), 16);
+    r = _mm256_permute4x64_epi64(_mm256_packus_epi32(r, r), 0x08);
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_castsi256_si128(r));
+}
+
+/* r[i][j] <-> r[j][i]: pairs of floats, pairs of doubles, then halves */
+MPC_FN void vf_transpose(mpc_vf r[MPC_VL])
+{
+    __m256 t[8];
+
+    MPC_UNROLL
+    for (int i = 0; i < 8; i += 2) {
+        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+    MPC_UNROLL
+    for (int i = 0; i < 8; i += 4)
+        MPC_UNROLL
+        for (int h = 0; h < 2; h++) {
+            __m256d a = _mm256_castps_pd(t[i + h]), b = _mm256_castps_pd(t[i + 2 + h]);
+
+            r[i + 2 * h] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, b));
+            r[i + 2 * h + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
+        }
+    MPC_UNROLL
+    for (int i = 0; i < 4; i++) {
+        t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20);
+        t[i + 4] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
+    }
+    MPC_UNROLL
+    for (int i = 0; i < 8; i++)
+        r[i] = t[i];
+}
+
+#endif
