@@ -1,13 +1,15 @@
 /* ir.h: the intermediate representation that everything between the frontend and the planner speaks.
  *
- * A Module is one training program: declarations (options, data sets, tensors, optimizers, ...), graphs and
- * the host program. A Graph is pure SSA over tensors: every node is a value, arguments bring state in and
- * results carry it out, nothing is updated in place. The host program is structured control flow over plain
- * numbers that calls graphs. All of it lives in the module's arena and has one text form (print.c, read.c),
- * which is complete: reading it back gives the same module.
+ * A Module is one training program: declarations (options, data sets, tensors, optimizers, ...),
+ * graphs and the host program. A Graph is pure SSA over tensors: every node is a value, arguments
+ * bring state in and results carry it out, nothing is updated in place. The host program is
+ * structured control flow over plain numbers that calls graphs. All of it lives in the module's
+ * arena and has one text form (print.c, read.c), which is complete: reading it back gives the same
+ * module.
  *
- * Shapes are row-major; dim 0 is the outermost. A dim is a constant or a multiple of symbols of the graph.
- * Read next: ops.def (the table), shape.c (type rules), passes/pass.h (who changes graphs), plan.h. */
+ * Shapes are row-major; dim 0 is the outermost. A dim is a constant or a multiple of symbols of the
+ * graph. Read next: ops.def (the table), shape.c (type rules), passes/pass.h (who changes graphs),
+ * plan.h. */
 #ifndef MPC_IR_H
 #define MPC_IR_H
 
@@ -19,7 +21,7 @@
 #include "ir/base/arena.h"
 #include "ir/base/diag.h"
 
-/* ---- tables ---------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 enum { MAX_RANK = 8, MAX_SYMS = 8 };
 
@@ -27,7 +29,7 @@ typedef enum DType {
     DT_none,
 #define DTYPE(name, ctype, bytes, kind, st, doc) DT_##name,
 #include "runtime/abi/dtypes.def"
-    DT_grads, /* the set of gradients that markers pass on; no program has one after the scaling pass */
+    DT_grads, /* the set of gradients that markers pass on; none is left after the scaling pass */
     DT_COUNT
 } DType;
 
@@ -100,13 +102,16 @@ extern const DTypeInfo dtype_info[DT_COUNT];
 bool op_find(const char *name, Op *op);
 bool dtype_find(const char *name, DType *dt);
 bool attr_find(const char *name, AttrId *id);
-bool op_is_predicate(Op op); /* gives bool whatever its operands are: lt .. ne, and, or, not, isfinite */
+/* gives bool whatever its operands are: lt .. ne, and, or, not, isfinite */
+bool op_is_predicate(Op op);
 bool dtype_is_low(DType dt); /* f16, bf16, f8* */
-DType dtype_widest(DType a, DType b); /* f64 > f32 > 16-bit; f16 with bf16 is f32; float beats int; bool loses */
+/* f64 > f32 > 16-bit; f16 with bf16 is f32; float beats int; bool loses; none is neutral */
+DType dtype_widest(DType a, DType b);
 
-/* ---- dims ------------------------------------------------------------------------------------------ */
+/* ---- dims ------------------------------------------------------------------------------------ */
 
-/* k * sym[0] * sym[1]; a symbol is an index into the graph's syms plus one, 0 for none; sym[0] >= sym[1]. */
+/* k * sym[0] * sym[1]; a symbol is an index into the graph's syms plus one, 0 for none;
+ * sym[0] >= sym[1]. */
 typedef struct Dim {
     int64_t k;
     uint8_t sym[2];
@@ -117,15 +122,18 @@ typedef struct Dims {
     Dim d[MAX_RANK];
 } Dims;
 
-static inline Dim dim_of(int64_t k) { return (Dim){.k = k}; }
+static inline Dim dim_of(int64_t k)
+{
+    return (Dim){.k = k};
+}
 bool dim_is_const(Dim a);
 bool dim_equal(Dim a, Dim b);
-bool dim_mul(Dim a, Dim b, Dim *out);  /* false: more than two symbols or an overflow */
-bool dim_div(Dim a, Dim b, Dim *out);  /* false: does not divide */
+bool dim_mul(Dim a, Dim b, Dim *out); /* false: more than two symbols or an overflow */
+bool dim_div(Dim a, Dim b, Dim *out); /* false: does not divide */
 bool dims_equal(const Dims *a, const Dims *b);
 bool dims_count(const Dims *a, Dim *out); /* number of elements */
 
-/* ---- attributes ------------------------------------------------------------------------------------ */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 typedef struct HostExpr HostExpr;
 
@@ -165,17 +173,20 @@ double attrs_float(const Attrs *as, AttrId id, double otherwise);
 bool attrs_bool(const Attrs *as, AttrId id);
 const char *attrs_str(const Attrs *as, AttrId id); /* NULL when absent */
 HostExpr *attrs_expr(const Attrs *as, AttrId id);  /* NULL when absent */
-void attrs_set(Arena *arena, Attrs *as, Attr attr); /* replaces one of the same id; a false Bool removes it */
+/* Replaces one of the same id; a false Bool removes it. The set gets storage of its own, so copies
+ * of an Attrs stay as they are. */
+void attrs_set(Arena *arena, Attrs *as, Attr attr);
 void attrs_set_int(Arena *arena, Attrs *as, AttrId id, int64_t i);
 void attrs_set_float(Arena *arena, Attrs *as, AttrId id, double f);
 void attrs_set_bool(Arena *arena, Attrs *as, AttrId id, bool b);
 void attrs_set_str(Arena *arena, Attrs *as, AttrId id, const char *s);
 void attrs_set_ints(Arena *arena, Attrs *as, AttrId id, int n, const int64_t *v);
+void attrs_set_floats(Arena *arena, Attrs *as, AttrId id, int n, const double *v);
 void attrs_set_strs(Arena *arena, Attrs *as, AttrId id, int n, const char *const *v);
 void attrs_set_expr(Arena *arena, Attrs *as, AttrId id, HostExpr *e);
 bool attrs_equal(const Attrs *a, const Attrs *b);
 
-/* ---- graphs ---------------------------------------------------------------------------------------- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 typedef struct Node Node;
 struct Node {
@@ -188,12 +199,13 @@ struct Node {
     const char *name; /* what the user would call it: "h.0.attn.q"; NULL for none */
     Loc loc;          /* in the user's file, also for nodes that come from the standard library */
     const char *why;  /* the sentence of --explain; NULL before autocast */
-    DType amp;        /* type of the surrounding autocast region; DT_none outside and after autocast */
-    bool forced;      /* the user wrote its type: cast(...), @f32, with precision(...) */
-    int id;           /* index in graph->nodes; graph_renumber() keeps it true */
+    DType amp;   /* type of the surrounding autocast region; DT_none outside and after autocast */
+    bool forced; /* the user wrote its type: cast(...), @f32, with precision(...) */
+    int id;      /* index in graph->nodes; graph_renumber() keeps it true */
 };
 
-/* A result of a graph: the next value of a tensor, a number for the host, or a field of a prepared batch. */
+/* A result of a graph: the next value of a tensor, a number for the host, or a field of a prepared
+ * batch. */
 typedef enum ResultKind { RESULT_Host, RESULT_State, RESULT_Field } ResultKind;
 typedef struct Result {
     ResultKind kind;
@@ -204,7 +216,7 @@ typedef struct Result {
 /* How the runtime calls a graph. */
 typedef enum GraphRole {
     GRAPH_Step,    /* called by the host program with a batch */
-    GRAPH_Eval,    /* called by an evaluate statement with a batch; results are weighted by its size */
+    GRAPH_Eval,    /* called by an evaluate statement with a batch; means weighted by its size */
     GRAPH_Prepare, /* called by the loader: raw fields in, prepared fields out */
 } GraphRole;
 
@@ -220,7 +232,7 @@ typedef struct Graph {
     int nsyms;
     Sym syms[MAX_SYMS]; /* syms[0] is the batch size where there is one */
     int nnodes, cap;
-    Node **nodes;       /* in order of definition: operands come first */
+    Node **nodes; /* in order of definition: operands come first */
     int nresults, rcap;
     Result *results;
     Loc loc;
@@ -228,14 +240,15 @@ typedef struct Graph {
 } Graph;
 
 Graph *graph_new(Arena *arena, const char *name, GraphRole role);
-int graph_sym(Graph *g, const char *name, int64_t bound); /* finds or adds; returns the symbol for Dim.sym */
+/* Finds or adds; returns the symbol for Dim.sym. */
+int graph_sym(Graph *g, const char *name, int64_t bound);
 
-/* Builds nodes at the end of a graph; loc, amp and name are taken from the builder. Type and shape come from
- * the op's rule in shape.c; when the operands do not fit, an error is reported at loc and NULL is returned.
- * Any NULL operand gives NULL without a further error. */
+/* Builds nodes at the end of a graph; loc, amp, why and name are taken from the builder. Type and
+ * shape come from the op's rule in shape.c; when the operands do not fit, an error is reported at loc
+ * and NULL is returned. Any NULL operand gives NULL without a further error. */
 typedef struct Builder {
     Graph *graph;
-    Diag *diag;       /* NULL: operands that do not fit are an internal error */
+    Diag *diag; /* NULL: operands that do not fit are an internal error */
     Loc loc;
     DType amp;
     const char *name;
@@ -245,7 +258,8 @@ typedef struct Builder {
 Node *build(Builder *b, Op op, int nin, Node *const *in, Attrs attrs);
 Node *build_arg(Builder *b, DType dt, const Dims *dims, Attrs attrs);
 Node *build_const(Builder *b, DType dt, double value);
-Node *build_like(Builder *b, DType dt, const Dims *dims, Op op, Attrs attrs); /* iota, uniform: given dims */
+/* iota, uniform: of given dims. uniform takes the graph's {rng} argument, made where it has none. */
+Node *build_like(Builder *b, DType dt, const Dims *dims, Op op, Attrs attrs);
 Node *build1(Builder *b, Op op, Node *x);
 Node *build2(Builder *b, Op op, Node *x, Node *y);
 Node *build3(Builder *b, Op op, Node *x, Node *y, Node *z);
@@ -253,24 +267,37 @@ Node *build_cast(Builder *b, Node *x, DType dt); /* x itself when it has the typ
 Node *build_reshape(Builder *b, Node *x, const Dims *dims);
 Node *build_expand(Builder *b, Node *x, const Dims *dims);
 Node *build_transpose(Builder *b, Node *x, const int *perm);
+/* Axes in any order, negative ones from the end; naxes -1: all. */
 Node *build_reduce(Builder *b, Op op, Node *x, int naxes, const int64_t *axes, bool keepdim);
-Node *build_matmul(Builder *b, Node *x, Node *y, bool trans_a, bool trans_b, DType result); /* DT_none: by rule */
-Node *build_sum_to(Builder *b, Node *x, const Dims *dims); /* reverse of broadcasting: sums the added axes */
+/* Contractions have a result type of their own; DT_none: the widest operand's. bias may be NULL. */
+Node *build_matmul(Builder *b, Node *x, Node *y, bool trans_a, bool trans_b, DType result);
+Node *build_linear(Builder *b, Node *x, Node *weight, Node *bias, DType result);
+/* Reverse of broadcasting: sums the added axes. */
+Node *build_sum_to(Builder *b, Node *x, const Dims *dims);
 
-void graph_result(Graph *g, ResultKind kind, const char *name, Node *value); /* replaces one of the same name */
-void graph_replace(Graph *g, Node *from, Node *to); /* every use, results included */
-void graph_insert(Graph *g, int at, int n);         /* moves the last n nodes to index at */
-void graph_sort(Graph *g);     /* stable topological order; drops nothing */
-void graph_dce(Graph *g);      /* drops what no result needs; arguments stay */
+/* Replaces one of the same kind and name. */
+void graph_result(Graph *g, ResultKind kind, const char *name, Node *value);
+/* Every use, results included, except by `to` itself: a new node may stand behind `from`. */
+void graph_replace(Graph *g, Node *from, Node *to);
+void graph_insert(Graph *g, int at, int n); /* moves the last n nodes to index at */
+void graph_sort(Graph *g);                  /* stable topological order; drops nothing */
+void graph_dce(Graph *g);      /* sorts, drops what no result needs; arguments and markers stay */
 void graph_renumber(Graph *g); /* node ids */
-int *graph_use_counts(Graph *g, Arena *scratch); /* by id; results count */
+int *graph_use_counts(Graph *g, Arena *scratch);               /* by id; results count */
 Node *graph_find_arg(Graph *g, AttrId role, const char *name); /* name NULL: any */
 
-/* Sets dtype and dims of a node from its operands; the checks of shape.c. false: an error was reported. */
+/* Sets dtype and dims of a node from its operands; the checks of shape.c. What an op is given (type
+ * of cast and contractions, dims of reshape and expand, both of leaves) is kept as it stands in the
+ * node. false: an error was reported. */
 bool infer_node(Graph *g, Node *n, Diag *diag);
 bool broadcast_dims(const Dims *a, const Dims *b, Dims *out);
+/* The type in which a Map op computes: its operands are rounded to it (where's condition excepted),
+ * then comes the expression, then rounding to the result's type, the same but for predicates.
+ * A constant operand adapts to the others: 0.1 : f32 beside an f16 is rounded to f16. */
+DType map_dtype(const Node *n);
+int node_axes(const Node *n, int64_t axes[MAX_RANK]); /* of a reduction; all where it names none */
 
-/* ---- declarations ---------------------------------------------------------------------------------- */
+/* ---- declarations ---------------------------------------------------------------------------- */
 
 typedef enum DeclKind {
     DECL_option,
@@ -288,8 +315,10 @@ extern const char *const decl_name[DECL_COUNT];
  *   data       kind(idx csv tsv split) files fields columns prepare | of part fraction split_seed
  *   loader     dataset batch_size bound [shuffle] [drop_last]
  *   optimizer  kind(sgd adam adamw) params base_lr momentum ... [nesterov]
- *   scheduler  kind(a row of runtime/schedules.def) optimizer args values(of args, as exprs) [advance_on_skip]
- *   scaler     init_scale growth_factor backoff_factor growth_interval scale_min scale_max max_skips enabled */
+ *   scheduler  kind(a row of runtime/abi/schedules.def) optimizer args values(of args, as exprs)
+ *              [advance_on_skip]
+ *   scaler     init_scale growth_factor backoff_factor growth_interval scale_min scale_max
+ *              max_skips enabled */
 typedef struct Decl {
     DeclKind kind;
     const char *name;
@@ -303,7 +332,7 @@ typedef struct Decl {
 typedef enum TensorRole {
     TENSOR_param,   /* trained; saved under its name */
     TENSOR_state,   /* a module's state; saved under its name */
-    TENSOR_moment,  /* an optimizer's state: "<optimizer>.<buffer>.<parameter>", "<optimizer>.step" */
+    TENSOR_moment,  /* an optimizer's: "<optimizer>.<buffer>.<parameter>", "<optimizer>.step" */
     TENSOR_scaler,  /* "<scaler>.scale", "<scaler>.tracker", "<scaler>.skips" */
     TENSOR_working, /* a parameter's copy in the type it is used in; derived, never saved */
     TENSOR_grad,    /* a gradient that is accumulated over several calls */
@@ -315,20 +344,20 @@ typedef struct Tensor {
     const char *name;
     TensorRole role;
     DType dtype;
-    Dims dims; /* constant */
-    Attrs init; /* kind (zeros ones constant uniform normal), low, high */
+    Dims dims;      /* constant */
+    Attrs init;     /* kind (zeros ones constant uniform normal), low, high */
     const char *of; /* working copy, moment, gradient: the parameter */
     Loc loc;
 } Tensor;
 
-/* ---- host program ---------------------------------------------------------------------------------- */
+/* ---- host program ---------------------------------------------------------------------------- */
 
 typedef enum HostType { HT_int, HT_float, HT_bool, HT_str } HostType;
 
 typedef enum HostExprKind {
-    HE_num,    /* num, type int, float or bool */
+    HE_num, /* num, type int, float or bool */
     HE_str,
-    HE_var,    /* a host variable, loops' counters included */
+    HE_var, /* a host variable, loops' counters included */
     HE_option,
     HE_len,    /* batches of a loader */
     HE_count,  /* samples of a data set */
@@ -349,16 +378,16 @@ struct HostExpr {
 };
 
 typedef enum HostKind {
-    HS_assign,   /* var = expr */
-    HS_for,      /* for var in lo..hi { body } */
-    HS_batches,  /* for batch in loader { body } */
-    HS_if,       /* if expr { body } else { orelse } */
+    HS_assign,  /* var = expr */
+    HS_for,     /* for var in lo..hi { body } */
+    HS_batches, /* for batch in loader { body } */
+    HS_if,      /* if expr { body } else { orelse } */
     HS_break,
     HS_continue,
     HS_call,     /* call @graph: results of kind Host become variables; inside HS_batches */
     HS_schedule, /* scheduler.step() */
     HS_log,      /* log(names): variables, under their names */
-    HS_evaluate, /* vars = evaluate(dataset) { @graph }: means over the samples, logged under `keys` */
+    HS_evaluate, /* vars = evaluate(dataset) { @graph }: means over samples, logged under `keys` */
     HS_save,     /* save("best"): expr is the string */
     HS_print     /* print(exprs) */
 } HostKind;
@@ -375,12 +404,12 @@ struct HostStmt {
     const char *target; /* loader, graph, scheduler, dataset */
     const char *graph;  /* evaluate */
     int nvars;
-    const char **vars;  /* call: the host results it sets; log: what it logs; evaluate: the variables it sets */
-    const char **keys;  /* evaluate: log keys, parallel to vars */
+    const char **vars; /* call: the host results it sets; log: its names; evaluate: what it sets */
+    const char **keys; /* evaluate: log keys, parallel to vars */
     HostExpr *expr, *hi;
     int nexprs;
-    HostExpr **exprs;   /* print */
-    Decl *loader;       /* evaluate: batch size and bound */
+    HostExpr **exprs; /* print */
+    Decl *loader;     /* evaluate: batch size and bound */
     HostBlock body, orelse;
     Loc loc;
 };
@@ -390,13 +419,13 @@ typedef struct HostVar {
     HostType type;
 } HostVar;
 
-/* ---- modules --------------------------------------------------------------------------------------- */
+/* ---- modules --------------------------------------------------------------------------------- */
 
 typedef struct Module {
     const char *name;      /* of the program: the .mpt's base name */
     const char *source;    /* path of the .mpt as given to mpc */
     const char *last_pass; /* the last one that ran: "lower" after the frontend */
-    DType precision;       /* type of the program's autocast regions: f16, bf16, f32; DT_none for none */
+    DType precision; /* type of the program's autocast regions: f16, bf16, f32; DT_none for none */
     Arena *arena;
     int ndecls, dcap;
     Decl **decls;
@@ -412,15 +441,26 @@ typedef struct Module {
 Module *module_new(Arena *arena, const char *name, const char *source);
 Decl *module_decl(Module *m, DeclKind kind, const char *name); /* adds */
 Decl *module_find(const Module *m, DeclKind kind, const char *name);
-Tensor *module_tensor(Module *m, const char *name, TensorRole role, DType dt, const Dims *dims); /* adds */
+/* Adds. */
+Tensor *module_tensor(Module *m, const char *name, TensorRole role, DType dt, const Dims *dims);
 Tensor *module_find_tensor(const Module *m, const char *name);
 void module_graph(Module *m, Graph *g);
 Graph *module_find_graph(const Module *m, const char *name);
+HostVar *module_find_var(const Module *m, const char *name);
 HostVar *module_var(Module *m, const char *name, HostType type); /* finds or adds */
 HostStmt *host_stmt(Module *m, HostBlock *into, HostKind kind, Loc loc);
 HostExpr *host_num(Arena *arena, double num, HostType type);
+/* Any kind; its type is set by host_expr_type(), but of var and option, which the caller types. */
+HostExpr *host_expr(Arena *arena, HostExprKind kind, const char *text, int nin,
+                    HostExpr *const *in);
+/* The type by the rule: int with int stays int, but "/" and "**" give float; comparisons and logic
+ * bool; floor, ceil, int: int; sqrt, exp, log, float: float; len, count: int. */
+HostType host_expr_type(const HostExpr *e);
+bool host_expr_equal(const HostExpr *a, const HostExpr *b); /* places aside */
+bool option_type(const Decl *option, HostType *type);       /* its attribute "type" */
+extern const char *const host_type_name[4];
 
-/* ---- text ------------------------------------------------------------------------------------------ */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 /* Inverse to each other, byte for byte. The first line is "mpc-ir 1 after PASS". */
 void module_print(FILE *out, const Module *m);
@@ -430,17 +470,17 @@ Module *module_read(Arena *arena, Diag *diag, const char *path); /* NULL after a
 const char *dims_text(Arena *arena, const Graph *g, const Dims *d);
 const char *host_expr_text(Arena *arena, const HostExpr *e);
 
-/* ---- checks ---------------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
-/* Structure, types, shapes, attributes, names; reports through diag as internal errors with the node's line.
- * True when all holds. */
+/* Structure, types, shapes, attributes, names; reports through diag as internal errors with the
+ * node's line. True when all holds. */
 bool module_verify(const Module *m, Diag *diag);
 
-/* ---- reference interpreter ------------------------------------------------------------------------- */
+/* ---- reference interpreter ------------------------------------------------------------------- */
 
 typedef enum InterpMode {
     INTERP_f64,  /* every float in double, libm: what the graph means */
-    INTERP_typed /* every value rounded to its dtype, functions of scalar.h in float: what `exact` code gives */
+    INTERP_typed /* values rounded to their dtypes, scalar.h in float: what `exact` code gives */
 } InterpMode;
 
 /* A tensor in the interpreter: always doubles (integers up to 2^53 are exact), dims evaluated. */
@@ -461,21 +501,25 @@ typedef struct Interp {
     const Module *module; /* for optimizers and scalers, whose markers it knows (interp_marks.c) */
     Arena *arena;
     uint64_t seed;
-    int64_t syms[MAX_SYMS];                                        /* values of the graph's symbols */
-    Value *(*arg)(void *ctx, const Graph *g, const Node *n);        /* the value of an argument */
-    double (*host)(void *ctx, const HostExpr *e);                   /* the value of a host expression */
+    int64_t syms[MAX_SYMS];                                  /* values of the graph's symbols */
+    Value *(*arg)(void *ctx, const Graph *g, const Node *n); /* the value of an argument */
+    double (*host)(void *ctx, const HostExpr *e);            /* the value of a host expression */
+    /* The state that markers read without an argument in the graph: parameters, moments, scalers and
+     * "<optimizer>.lr", under their names; NULL (or no callback): its first value. */
+    Value *(*tensor)(void *ctx, const char *name);
     void *ctx;
 } Interp;
 
 Value *value_new(Arena *arena, DType dt, int rank, const int64_t *dims);
-/* Values of all nodes by id. State that optimizer markers change comes back through `state` (NULL: not wanted):
- * name and next value, for what the expanded graph would give as RESULT_State. */
+/* Values of all nodes by id. State that optimizer markers change comes back through `state` (NULL:
+ * not wanted): name and next value, for what the expanded graph would give as RESULT_State. */
 typedef struct StateValue {
     const char *name;
     Value *value;
     struct StateValue *next;
 } StateValue;
 Value **interp_graph(Interp *in, const Graph *g, StateValue **state);
-double round_to(DType dt, double x); /* nearest value of the type, ties to even; integers truncate and wrap not */
+/* Nearest value of the type, ties to even; integers truncate and saturate, NaN becomes 0 in them. */
+double round_to(DType dt, double x);
 
 #endif

@@ -1,0 +1,106 @@
+/* module.c: modules and their lists: declarations, tensors, graphs, variables. */
+#include "ir/ir.h"
+
+#include "ir/base/strutil.h"
+#include "ir/base/vec.h"
+
+const char *const decl_name[DECL_COUNT] = {
+    [DECL_option] = "option",       [DECL_data] = "data",           [DECL_loader] = "loader",
+    [DECL_optimizer] = "optimizer", [DECL_scheduler] = "scheduler", [DECL_scaler] = "scaler",
+};
+
+const char *const tensor_role_name[TENSOR_ROLES] = {
+    [TENSOR_param] = "param",   [TENSOR_state] = "state",     [TENSOR_moment] = "moment",
+    [TENSOR_scaler] = "scaler", [TENSOR_working] = "working", [TENSOR_grad] = "grad",
+};
+
+Module *module_new(Arena *arena, const char *name, const char *source)
+{
+    Module *m = ARENA_NEW(arena, Module);
+    m->arena = arena;
+    m->name = arena_strdup(arena, name);
+    m->source = arena_strdup(arena, source);
+    m->last_pass = "lower";
+    return m;
+}
+
+Decl *module_decl(Module *m, DeclKind kind, const char *name)
+{
+    Decl *d = ARENA_NEW(m->arena, Decl);
+    d->kind = kind;
+    d->name = arena_strdup(m->arena, name);
+    m->decls = vec_room(m->arena, m->decls, m->ndecls, &m->dcap, sizeof m->decls[0]);
+    m->decls[m->ndecls++] = d;
+    return d;
+}
+
+Decl *module_find(const Module *m, DeclKind kind, const char *name)
+{
+    for (int i = 0; i < m->ndecls; i++) {
+        if (m->decls[i]->kind == kind && str_eq(m->decls[i]->name, name)) {
+            return m->decls[i];
+        }
+    }
+    return NULL;
+}
+
+Tensor *module_tensor(Module *m, const char *name, TensorRole role, DType dt, const Dims *dims)
+{
+    Tensor *t = ARENA_NEW(m->arena, Tensor);
+    t->name = arena_strdup(m->arena, name);
+    t->role = role;
+    t->dtype = dt;
+    if (dims != NULL) {
+        t->dims = *dims;
+    }
+    m->tensors = vec_room(m->arena, m->tensors, m->ntensors, &m->tcap, sizeof m->tensors[0]);
+    m->tensors[m->ntensors++] = t;
+    return t;
+}
+
+Tensor *module_find_tensor(const Module *m, const char *name)
+{
+    for (int i = 0; i < m->ntensors; i++) {
+        if (str_eq(m->tensors[i]->name, name)) {
+            return m->tensors[i];
+        }
+    }
+    return NULL;
+}
+
+void module_graph(Module *m, Graph *g)
+{
+    m->graphs = vec_room(m->arena, m->graphs, m->ngraphs, &m->gcap, sizeof m->graphs[0]);
+    m->graphs[m->ngraphs++] = g;
+}
+
+Graph *module_find_graph(const Module *m, const char *name)
+{
+    for (int i = 0; i < m->ngraphs; i++) {
+        if (str_eq(m->graphs[i]->name, name)) {
+            return m->graphs[i];
+        }
+    }
+    return NULL;
+}
+
+HostVar *module_find_var(const Module *m, const char *name)
+{
+    for (int i = 0; i < m->nvars; i++) {
+        if (str_eq(m->vars[i].name, name)) {
+            return &m->vars[i];
+        }
+    }
+    return NULL;
+}
+
+HostVar *module_var(Module *m, const char *name, HostType type)
+{
+    HostVar *found = module_find_var(m, name);
+    if (found != NULL) {
+        return found;
+    }
+    m->vars = vec_room(m->arena, m->vars, m->nvars, &m->vcap, sizeof m->vars[0]);
+    m->vars[m->nvars] = (HostVar){arena_strdup(m->arena, name), type};
+    return &m->vars[m->nvars++];
+}
