@@ -123,12 +123,14 @@ Ast *ast_member(AstMaker *m, Loc loc, Ast *object, const char *name, Loc name_lo
 Ast *ast_call(AstMaker *m, Loc loc, Ast *callee, AstList args);
 Ast *ast_keyword(AstMaker *m, Loc loc, const char *name, Ast *value);
 Ast *ast_index(AstMaker *m, Loc loc, Ast *object, AstList subscripts);
+Ast *ast_subscript(AstMaker *m, Ast *expr); /* a range in brackets is a slice */
 Ast *ast_slice(AstMaker *m, Loc loc, Ast *lo, Ast *hi, Ast *step);
 Ast *ast_range(AstMaker *m, Loc loc, Ast *lo, Ast *hi);
 Ast *ast_unary(AstMaker *m, Loc loc, AstOp op, Ast *value);
 Ast *ast_binary(AstMaker *m, Loc loc, AstOp op, Ast *left, Ast *right);
 Ast *ast_cond(AstMaker *m, Loc loc, Ast *then, Ast *test, Ast *otherwise);
 Ast *ast_sequence(AstMaker *m, AstKind list_or_tuple, Loc loc, AstList items);
+Ast *ast_tuple(AstMaker *m, Loc loc, AstList items); /* one item: the item itself */
 Ast *ast_comprehension(AstMaker *m, Loc loc, Ast *value, AstList targets, Ast *iter, Ast *test);
 Ast *ast_retype(AstMaker *m, Loc loc, Ast *value, const char *dtype);
 Ast *ast_evaluate(AstMaker *m, Loc loc, AstList args, AstList body);

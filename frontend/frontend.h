@@ -10,6 +10,7 @@
 #include "ir/base/arena.h"
 #include "ir/base/diag.h"
 #include "ir/base/text.h"
+#include "ir/ir.h"
 
 /* The tree of a file, and errors in d. Never NULL: after errors it holds what could be read. */
 AstFile *frontend_parse(Arena *a, Diag *d, const SourceFile *source);
@@ -20,6 +21,17 @@ void frontend_print_tokens(Arena *a, Diag *d, const SourceFile *source, Text *ou
 /* Rewrites each trainer block to the explicit loop; the result is a new file whose other items are
  * shared with the old one. A file without one comes back as it is. */
 AstFile *frontend_expand_trainer(Arena *a, Diag *d, const AstFile *file);
+
+/* `-D NAME=VALUE`: other defaults of options. */
+typedef struct LowerOptions {
+    int ndefines;
+    const char *const *names;
+    const char *const *values; /* as written */
+} LowerOptions;
+
+/* The program as IR: graphs, host program, declarations. NULL after an error. The file has no trainer block
+ * any more (frontend_expand_trainer). */
+Module *frontend_lower(Arena *a, Diag *d, const AstFile *file, const LowerOptions *options);
 
 /* The embedded standard library: its files in order, name and text (--emit=std). */
 typedef struct StdFile {

@@ -115,7 +115,7 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap)
 {
     va_list again;
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, again);
+    int n = fmt ? vsnprintf(NULL, 0, fmt, again) : -1;
     va_end(again);
     if (n < 0)
         n = 0;

@@ -42,7 +42,7 @@ Loc loc_span(Loc first, Loc last); /* from the start of first to the end of last
 /* Reads a file (path "-" is stdin); NULL after an error message. source_from_text copies. */
 SourceFile *source_read(Arena *a, Diag *d, const char *path);
 SourceFile *source_from_text(Arena *a, const char *path, const char *text, size_t size);
-bool source_is_text(Diag *d, const SourceFile *s); /* false after an error: it has a NUL byte */
+bool source_is_text(Diag *d, const SourceFile *s); /* false after an error: it is binary */
 
 typedef enum DiagColor { DIAG_COLOR_auto, DIAG_COLOR_always, DIAG_COLOR_never } DiagColor;
 typedef enum DiagFormat { DIAG_FORMAT_text, DIAG_FORMAT_json } DiagFormat;

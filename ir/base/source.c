@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ir/base/diag.h"
+#include "ir/base/strutil.h"
 
 enum { MAX_SOURCE = 256 * 1024 * 1024 };
 
@@ -99,16 +100,40 @@ SourceFile *source_read(Arena *a, Diag *d, const char *path)
     return s;
 }
 
-bool source_is_text(Diag *d, const SourceFile *s)
+static Loc place_of(const SourceFile *s, size_t offset)
 {
-    const char *nul = s->size ? memchr(s->text, 0, s->size) : NULL;
-    if (!nul)
-        return true;
-    size_t offset = (size_t)(nul - s->text);
     int line = 1;
     while (line < s->lines && s->line[line] <= offset)
         line++;
-    Loc loc = {s, line, (int)(offset - s->line[line - 1]) + 1, 1};
-    diag_error(d, loc, "a NUL byte: this is not a text file");
+    return (Loc){s, line, (int)(offset - s->line[line - 1]) + 1, 1};
+}
+
+/* The first byte that no text has: a NUL, or in a file full of such bytes a control character or
+ * broken UTF-8. A few of the latter are left to the scanner, which has the better message. */
+static size_t first_binary(const SourceFile *s)
+{
+    const char *nul = s->size ? memchr(s->text, 0, s->size) : NULL;
+    size_t shown = s->size < 4096 ? s->size : 4096, bad = 0, first = s->size;
+    if (nul)
+        return (size_t)(nul - s->text);
+    for (size_t i = 0; i < shown;) {
+        int len = str_utf8(s->text + i, s->size - i);
+        unsigned char c = (unsigned char)s->text[i];
+        if (!len || (c < 0x20 && !strchr("\t\n\r\f", c))) {
+            bad++;
+            first = first < i ? first : i;
+        }
+        i += len ? (size_t)len : 1;
+    }
+    return bad > 8 && bad > shown / 20 ? first : s->size;
+}
+
+bool source_is_text(Diag *d, const SourceFile *s)
+{
+    size_t at = first_binary(s);
+    if (at == s->size)
+        return true;
+    diag_error(d, place_of(s, at), "a byte 0x%02x here: this is not a text file",
+               (unsigned char)s->text[at]);
     return false;
 }

@@ -50,7 +50,7 @@ void text_vprintf(Text *t, const char *fmt, va_list ap)
 {
     va_list again;
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, again);
+    int n = fmt ? vsnprintf(NULL, 0, fmt, again) : -1;
     va_end(again);
     if (n < 0)
         ICE("cannot format \"%s\"", fmt);

@@ -1,0 +1,469 @@
+/* lower.h: what the files of the lowering share: values, scopes, instances, runs.
+ *
+ * Lowering is an evaluation of the tree. Every expression has a Value: a number known at compile time, a
+ * number that the program computes (a host expression), a tensor (a node of a graph), a module's instance,
+ * and so on. Operators look at the kinds of their operands: numbers fold, host numbers become host
+ * expressions, and as soon as a tensor takes part, a node is built. `if` and `for` inside modules are
+ * unrolled; at the top level those over numbers become statements of the host program.
+ *
+ * Who does what: lower.c the order of things · eval.c expressions · eval_number.c arithmetic without tensors ·
+ * lower_args.c arguments to parameters · lower_module.c instances and their functions · lower_param.c parameters ·
+ * lower_tensor.c nodes · lower_index.c subscripts · lower_math.c, lower_shape.c, lower_nn.c, lower_loss.c the
+ * functions of builtins.def · lower_data.c data sets, loaders, preparation · lower_host.c top-level statements and
+ * runs · lower_train.c optimizers, scalers, schedules, evaluate · sema.c names in code that is never reached.
+ *
+ * A Value of kind VAL_poison stands for what an error was reported for; whoever meets it says nothing.
+ */
+#ifndef MPC_FRONTEND_LOWER_H
+#define MPC_FRONTEND_LOWER_H
+
+#include "frontend/frontend.h"
+#include "ir/base/strutil.h"
+#include "ir/ir.h"
+
+enum {
+    LOWER_MAX_DEPTH = 2500,       /* nested evaluations, over all modules */
+    LOWER_MAX_UNROLL = 1000000,   /* iterations of compile-time loops, all together */
+    LOWER_MAX_INSTANCES = 100000, /* modules in the program */
+    LOWER_MAX_NODES = 1000000,    /* in one graph */
+    LOWER_MAX_HOST_SIZE = 2000,   /* nodes of one host expression */
+    LOWER_MAX_HOST_DEPTH = 200
+};
+
+/* ---- values ---------------------------------------------------------------------------------------- */
+
+typedef struct Instance Instance;
+typedef struct Run Run;
+typedef struct DataSet DataSet;
+typedef struct Loader Loader;
+typedef struct Builtin Builtin;
+typedef struct Values Values;
+typedef struct Range Range;
+typedef struct Method Method;
+typedef struct ModuleDecl ModuleDecl;
+typedef struct Optimizer Optimizer;
+
+typedef enum ValueKind {
+    VAL_poison,
+    VAL_none,
+    VAL_int,
+    VAL_float,
+    VAL_bool,
+    VAL_str,
+    VAL_dtype,
+    VAL_dim,       /* a symbolic size; a constant one is an int */
+    VAL_list,
+    VAL_tuple,
+    VAL_range,     /* lo..hi of numbers or host numbers; of strings in columns() */
+    VAL_host,      /* a number that the program computes */
+    VAL_tensor,    /* node, in graph of run */
+    VAL_param,     /* a parameter or state */
+    VAL_builtin,   /* a function of builtins.def */
+    VAL_method,    /* a function with its receiver */
+    VAL_module,    /* a module, to be called for an instance */
+    VAL_instance,
+    VAL_data,
+    VAL_parts,     /* result of split(): members train and validation */
+    VAL_loader,
+    VAL_batch,     /* of a loader */
+    VAL_optimizer,
+    VAL_scheduler, /* decl */
+    VAL_scaler,    /* decl */
+    VAL_context,   /* autocast(...), precision(...), no_grad(): only in `with` */
+    VAL_KINDS
+} ValueKind;
+
+typedef struct Val Val;
+struct Val {
+    ValueKind kind;
+    int tag;            /* context: ContextKind */
+    const char *key;    /* what evaluate() logs it as: "loss", "accuracy"; NULL for nothing special */
+    const char *name;   /* tensor: the variable that holds it, at the top level */
+    union {
+        int64_t i;
+        double f;
+        bool b;
+        const char *s;
+        DType dtype;
+        Dim dim;
+        Values *list;
+        Range *range;
+        HostExpr *host;
+        struct {
+            Node *node;
+            Run *run;
+        };
+        Tensor *tensor;
+        const Builtin *builtin;
+        Method *method;
+        ModuleDecl *module;
+        Instance *instance;
+        DataSet *data;
+        Loader *loader;
+        Optimizer *optimizer;
+        Decl *decl;
+    };
+};
+
+struct Values {
+    int n, cap;
+    Val *at;
+};
+
+struct Range {
+    Val lo, hi, step;
+};
+
+/* x.reshape: a builtin and its first argument; block.helper: a function of a module and its instance */
+struct Method {
+    Val self;
+    const Builtin *builtin; /* or */
+    const Ast *func;
+};
+
+typedef enum ContextKind { CONTEXT_autocast, CONTEXT_precision, CONTEXT_no_grad } ContextKind;
+
+static inline Val val_poison(void) { return (Val){.kind = VAL_poison}; }
+static inline Val val_none(void) { return (Val){.kind = VAL_none}; }
+static inline Val val_int(int64_t i) { return (Val){.kind = VAL_int, .i = i}; }
+static inline Val val_float(double f) { return (Val){.kind = VAL_float, .f = f}; }
+static inline Val val_bool(bool b) { return (Val){.kind = VAL_bool, .b = b}; }
+static inline Val val_str(const char *s) { return (Val){.kind = VAL_str, .s = s}; }
+static inline Val val_host(HostExpr *e) { return (Val){.kind = VAL_host, .host = e}; }
+static inline bool val_is_poison(Val v) { return v.kind == VAL_poison; }
+static inline bool val_is_number(Val v)
+{
+    return v.kind == VAL_int || v.kind == VAL_float || v.kind == VAL_bool;
+}
+static inline bool val_is_tensor(Val v) { return v.kind == VAL_tensor || v.kind == VAL_param; }
+static inline double val_number(Val v)
+{
+    return v.kind == VAL_int ? (double)v.i : v.kind == VAL_bool ? (double)v.b : v.f;
+}
+
+/* ---- scopes ---------------------------------------------------------------------------------------- */
+
+typedef struct Binding {
+    const char *name;
+    Val val;
+} Binding;
+typedef VEC(Binding) Scope;
+
+Val *scope_find(const Scope *s, const char *name); /* the newest; NULL for none */
+void scope_add(Arena *a, Scope *s, const char *name, Val v);
+void scope_set(Arena *a, Scope *s, const char *name, Val v); /* replaces, or adds */
+
+/* ---- modules --------------------------------------------------------------------------------------- */
+
+struct ModuleDecl {
+    const Ast *ast;
+    bool is_std;
+    bool used;
+    bool failed; /* an error was reported inside: no second one for the next instance */
+    bool open;   /* being instantiated */
+};
+
+struct Instance {
+    ModuleDecl *decl;
+    const char *path; /* of its parameters: "h.3.attn"; "" for the program's only model */
+    Scope args;
+    Scope members;
+    Loc loc;          /* where the user wrote its construction */
+};
+
+/* A function that is being evaluated: forward of an instance, or the body of evaluate() or of a batch. */
+typedef struct Frame Frame;
+struct Frame {
+    Frame *up;
+    Instance *self;   /* NULL in evaluate and batch */
+    const Ast *func;
+    Scope locals;
+    bool is_std;      /* places are those of the call */
+    bool members_only; /* evaluating a module's members: instances may be made, tensors not */
+    Val result;
+};
+
+/* ---- graphs under construction --------------------------------------------------------------------- */
+
+/* One graph, from its first tensor to the end of the run of statements. */
+struct Run {
+    Graph *graph;
+    HostStmt *call;     /* HS_call; NULL for evaluate and prepare */
+    DataSet *data;
+    HostBlock *block;
+    bool open;
+    Scope states;       /* values that were assigned to states in this run, by full name */
+    VEC(const char *) late; /* host variables that are set behind the call */
+    VEC(const char *) paths; /* of random ops so far */
+    /* the chain of markers */
+    Node *token;        /* newest marker; NULL before backward and after zero_grad */
+    Loc backward_loc;
+    const char *scaler; /* whose scale the gradients carry; NULL: none */
+    bool unscaled, stepped, cleared;
+};
+
+struct DataSet {
+    Decl *decl;
+    DataSet *of;            /* split: the whole */
+    int nfields;
+    const char **names;     /* raw fields */
+    DType *dtypes;
+    Dims *dims;             /* without the batch */
+    const Ast *batch;       /* preparation, or NULL */
+    bool in_use;
+    bool failed;
+    struct Prepared *ready; /* fields after the preparation; NULL before the first use */
+};
+
+typedef struct Prepared {
+    Graph *graph;           /* NULL: fields unchanged */
+    int n;
+    const char **names;
+    DType *dtypes;
+    Dims *dims;             /* with the batch */
+} Prepared;
+
+struct Loader {
+    Decl *decl;
+    DataSet *data;
+    int64_t bound;
+};
+
+struct Optimizer {
+    Decl *decl;
+    Instance *model;
+};
+
+/* ---- the whole ------------------------------------------------------------------------------------- */
+
+/* A variable of the program that holds a number and changes. */
+typedef struct HostName {
+    const char *name;
+    HostType type;
+    int assigned;  /* how often, nested ones count twice */
+    bool number;   /* at least one assignment gives a number */
+    bool tensor;   /* at least one may give a tensor */
+} HostName;
+
+typedef struct Lower {
+    Arena *arena;
+    Diag *diag;
+    const AstFile *file;
+    const LowerOptions *options;
+    Module *m;
+    VEC(ModuleDecl *) modules;
+    VEC(HostName) host_names;
+    VEC(DataSet *) data;
+    Scope globals;
+    Scope *scope;       /* where comprehensions put their variables */
+    Frame *frame;       /* NULL at the top level */
+    Run *run;           /* the open one, or the one of evaluate or batch; NULL for none */
+    HostBlock *block;   /* where host statements go */
+    Loader *loader;     /* of the surrounding `for batch in` or evaluate */
+    int loops;          /* host loops around */
+    const char *target; /* path of the instance that the expression makes; NULL: it has none */
+    bool one_model;     /* the program has one model: its path is "" */
+    Builder b;
+    Loc loc;            /* the user's place of what is being evaluated */
+    bool training;
+    bool no_grad;
+    DType force;        /* `with precision`, `@f32` */
+    const char *force_why;
+    int depth, unrolled, instances;
+    bool too_deep;
+    int steps, evals, loaders; /* made so far, for names */
+    int64_t train_bound;       /* largest batch of the loops so far */
+    VEC(HostExpr *) options_used; /* HE_option per option, shared */
+} Lower;
+
+/* ---- errors ---------------------------------------------------------------------------------------- */
+
+/* Reports at loc, or, inside the standard library, at the user's call, with notes about the instances on the
+ * way. Gives VAL_poison. */
+Val lower_error(Lower *l, Loc loc, const char *fmt, ...) MPC_PRINTF(3, 4);
+void lower_note(Lower *l, Loc loc, const char *fmt, ...) MPC_PRINTF(3, 4);
+void lower_frame_notes(Lower *l);
+const char *val_describe(Lower *l, Val v); /* "a list", "a tensor f32[B, 10]" */
+Loc lower_loc(const Lower *l, Loc loc);
+void lower_at(Lower *l, const Ast *ast); /* nodes made from now on come from here */
+bool lower_enter(Lower *l, Loc loc);     /* one level deeper; false: too deep, an error was reported */
+static inline void lower_leave(Lower *l) { l->depth--; }
+bool lower_unroll(Lower *l, Loc loc);    /* counts an iteration */
+
+/* `name` among names: ": did you mean `x`?" or "" */
+typedef VEC(const char *) Names;
+const char *lower_did_you_mean(Lower *l, const char *name, const Names *names);
+
+/* ---- eval.c, eval_number.c ------------------------------------------------------------------------- */
+
+Val eval(Lower *l, const Ast *e);
+Val eval_call(Lower *l, const Ast *e, DType force);
+Val eval_name(Lower *l, const Ast *e);
+Val val_member(Lower *l, Val object, const char *name, Loc loc, Loc name_loc);
+bool eval_truth(Lower *l, Val v, Loc loc, bool *out); /* at compile time; false: error was reported */
+bool eval_is_static_truth(Val v);
+Val val_list(Lower *l, ValueKind list_or_tuple);
+void val_push(Lower *l, Val *list, Val v);
+bool eval_iterable(Lower *l, Val v, Loc loc, int64_t *n); /* elements of what is unrolled */
+Val eval_element(Lower *l, Val v, int64_t at);
+Val val_dim(Dim d);
+bool lower_bind(Lower *l, const AstList *targets, Val v, Loc loc); /* of for and comprehensions */
+
+Val number_binary(Lower *l, AstOp op, Val a, Val b, Loc loc); /* anything but tensors */
+Val number_unary(Lower *l, AstOp op, Val v, Loc loc);
+Val number_call(Lower *l, const char *fn, int n, const Val *args, Loc loc); /* min, sqrt, ... */
+HostExpr *host_of(Lower *l, Val v, Loc loc);                  /* number to expression; NULL after an error */
+HostExpr *host_node(Lower *l, HostExprKind kind, HostType type, const char *text, int nin,
+                    HostExpr *const *in, Loc loc);
+Val host_var(Lower *l, const char *name, HostType type, Loc loc);
+typedef enum FoldUse { FOLD_quiet, FOLD_bound, FOLD_fixed } FoldUse; /* what becomes of options in it */
+Val host_fold(Lower *l, Val v, FoldUse use, Loc loc); /* to a compile-time number, or poison */
+bool host_is_static(const HostExpr *e);               /* options and numbers only */
+bool val_int_of(Lower *l, Val v, const char *what, Loc loc, int64_t *out);
+bool val_float_of(Lower *l, Val v, const char *what, Loc loc, double *out);
+bool host_mentions(const HostExpr *e, const char *var);
+
+/* ---- lower_args.c ---------------------------------------------------------------------------------- */
+
+/* One parameter of a function or module. */
+typedef struct Formal {
+    const char *name;
+    const char *aliases[3]; /* PyTorch's other spellings */
+    const Ast *otherwise;   /* default, of functions in .mpt files */
+    const char *preset;     /* default, of builtins: text of a literal; NULL: must be given */
+    bool optional, rest;    /* rest: takes all further positional arguments */
+} Formal;
+
+enum { MAX_FORMALS = 16 };
+
+/* Which argument goes to which parameter; actual[i] NULL where none was given. */
+typedef struct Match {
+    int n;
+    const Ast **actual;
+    AstList rest;
+} Match;
+
+bool args_match(Lower *l, const char *what, const Formal *formals, int n, int first, const Ast *call,
+                Match *out);
+
+/* A call of a builtin. */
+typedef struct Call {
+    const Builtin *fn;
+    const Ast *ast;
+    Loc loc;
+    int n;
+    Val args[MAX_FORMALS];
+    Loc locs[MAX_FORMALS];
+    bool given[MAX_FORMALS];
+    Val rest; /* list of what a *rest parameter took */
+} Call;
+
+typedef Val BuiltinFn(Lower *l, Call *c);
+
+struct Builtin {
+    const char *name;
+    BuiltinFn *fn;
+    const char *formals; /* "x, dim|axis = -1, *shape" */
+    Op op;               /* of element-wise functions */
+    const char *meaning;
+    bool method;         /* also x.name(...) */
+};
+
+const Builtin *builtin_find(const char *name);
+void builtin_names(Lower *l, Names *names, bool methods);
+int builtin_formals(Lower *l, const Builtin *fn, Formal *out);
+Val builtin_call(Lower *l, const Builtin *fn, const Ast *call, const Val *self, Loc self_loc, DType force);
+
+/* Arguments of a call; after false an error was reported (or poison was met). */
+bool call_tensor(Lower *l, Call *c, int i, Node **out);
+bool call_int(Lower *l, Call *c, int i, int64_t *out);
+bool call_float(Lower *l, Call *c, int i, double *out);
+bool call_bool(Lower *l, Call *c, int i, bool *out);
+bool call_str(Lower *l, Call *c, int i, const char **out);
+bool call_dtype(Lower *l, Call *c, int i, DType *out);
+bool call_axis(Lower *l, Call *c, int i, int rank, int64_t *out);
+bool call_axes(Lower *l, Call *c, int i, int rank, int64_t *axes, int *n); /* none: all */
+bool call_dims(Lower *l, Call *c, int i, Dims *out);                      /* a list, or the rest */
+bool call_poisoned(const Call *c);
+
+/* ---- lower_module.c, lower_param.c ----------------------------------------------------------------- */
+
+ModuleDecl *module_lookup(Lower *l, const char *name);
+Val module_instantiate(Lower *l, ModuleDecl *decl, const Ast *call);
+Val instance_call(Lower *l, Instance *self, const Ast *func, const Ast *call, DType force);
+const Ast *module_func(const ModuleDecl *decl, const char *name);
+Val *instance_member(const Instance *self, const char *name);
+const char *path_join(Lower *l, const char *path, const char *name);
+void instance_names(const Lower *l, const Instance *self, Names *names);
+bool param_declare(Lower *l, Instance *self, const Ast *decl);
+typedef enum Flow { FLOW_next, FLOW_return, FLOW_break, FLOW_continue, FLOW_stop } Flow;
+Flow exec_block(Lower *l, const AstList *body);
+Flow exec_with(Lower *l, const Ast *s, Flow (*body)(Lower *l, const AstList *body));
+void assign_local(Lower *l, const char *name, Val v, Loc loc);
+bool dims_of_type(Lower *l, const Ast *type, DType *dt, Dims *dims, bool bind_names);
+
+/* ---- lower_tensor.c, lower_index.c ----------------------------------------------------------------- */
+
+Node *tensor_of(Lower *l, Val v, Loc loc);               /* in the open run; NULL after an error */
+Node *tensor_like(Lower *l, Val v, DType like, Loc loc); /* numbers too, as constants beside `like` */
+bool tensor_need_run(Lower *l, Loc loc);
+Val val_of_node(Lower *l, Node *n);
+Node *op_build(Lower *l, Op op, int nin, Node *const *in, Attrs attrs); /* forced types, notes, limits */
+Node *op1(Lower *l, Op op, Node *x);
+Node *op2(Lower *l, Op op, Node *x, Node *y);   /* operands brought to one type */
+Node *op3(Lower *l, Op op, Node *x, Node *y, Node *z);
+Node *op_const(Lower *l, DType dt, double v);
+Node *op_axis(Lower *l, Op op, Node *x, int64_t axis);
+Node *op_reduce(Lower *l, Op op, Node *x, int n, const int64_t *axes, bool keepdim);
+Node *op_reshape(Lower *l, Node *x, const Dims *dims);
+Node *op_expand(Lower *l, Node *x, const Dims *dims);
+Node *op_transpose(Lower *l, Node *x, const int *perm);
+Node *op_cast(Lower *l, Node *x, DType dt);      /* nothing where it has the type */
+Node *op_forced_cast(Lower *l, Node *x, DType dt); /* the user wrote it: stays, whatever the type is */
+Node *op_slice(Lower *l, Node *x, int64_t axis, int64_t start, int64_t stop, int64_t step);
+Node *op_iota(Lower *l, const Dims *dims, int64_t axis);
+Node *op_uniform(Lower *l, const Dims *dims, const char *path);
+Node *op_matmul(Lower *l, Node *x, Node *y);
+Node *op_dim(Lower *l, Dim d); /* a size as a tensor f32[] */
+Val tensor_binary(Lower *l, AstOp op, Val a, Val b, const Ast *e);
+Val tensor_member(Lower *l, Val v, const char *name, Loc loc, bool *found);
+Val tensor_index(Lower *l, Val v, const Ast *e);
+bool val_dims(Val v, Dims *dims, DType *dt);
+HostExpr *tensor_to_host(Lower *l, Val v, const char *name, Loc loc); /* scalar; NULL after an error */
+bool dim_of_val(Lower *l, Val v, Loc loc, Dim *out);
+bool dims_reshape(Lower *l, Node *x, Dims *want, Loc loc); /* resolves a -1 (k == -1) */
+
+/* ---- lower_data.c ---------------------------------------------------------------------------------- */
+
+void data_declare(Lower *l, const Ast *decl);
+void data_prepare_block(Lower *l, const Ast *batch);
+Val data_split(Lower *l, Call *c, DataSet *d, const char *name);
+Val loader_make(Lower *l, Call *c, const char *name);
+Loader *loader_new(Lower *l, DataSet *d, const char *name, Val batch_size, Loc loc);
+Val batch_member(Lower *l, Loader *loader, const char *name, Loc loc, Loc name_loc);
+bool data_ready(Lower *l, DataSet *d);
+void data_finish(Lower *l); /* lowers the preparations that nothing used */
+
+/* ---- lower_host.c, lower_run.c --------------------------------------------------------------------- */
+
+void host_prescan(Lower *l, const AstList *items);
+void host_statement(Lower *l, const Ast *s);
+void host_block(Lower *l, const AstList *body);
+HostName *host_name_find(Lower *l, const char *name);
+void global_set(Lower *l, const char *name, Val v, Loc loc);
+Run *run_open(Lower *l, Loc loc); /* the open run, or a new one; NULL after an error */
+void run_close(Lower *l);
+Run *run_new(Lower *l, const char *name, GraphRole role, DataSet *d, int64_t bound, Loc loc);
+void run_finish_calls(Lower *l);
+void run_host_result(Lower *l, Run *run, const char *name, Node *n);
+
+/* ---- lower_train.c, lower_log.c -------------------------------------------------------------------- */
+
+Val eval_evaluate(Lower *l, const Ast *e, const Ast *target);
+void run_check_gradients(Lower *l, Run *run); /* at its end: cleared where made */
+
+/* ---- sema.c ---------------------------------------------------------------------------------------- */
+
+void sema_unused_modules(Lower *l);
+
+#endif

@@ -1,0 +1,13 @@
+/* std.c: access to the embedded standard library (the .mpt files of std, made into C by embed_std.cmake). */
+#include "frontend/frontend.h"
+
+extern const StdFile mpc_std_files[]; /* ends with an empty row */
+
+const StdFile *frontend_std(int *count)
+{
+    int n = 0;
+    while (mpc_std_files[n].name)
+        n++;
+    *count = n;
+    return mpc_std_files;
+}

@@ -1,0 +1,251 @@
+/* trainer.c: reads the keys of a trainer block into a Trainer, by the table trainer_keys.def.
+ *
+ * Keys that decide the shape of the loop (flags, choices, names) must be literals; numbers may be
+ * any expression, for example an option. The loop itself is written in loops.c.
+ */
+#include "frontend/trainer.h"
+
+#include <string.h>
+
+#include "ir/base/strutil.h"
+
+typedef enum KeyType { T_expr, T_names, T_flag, T_count, T_number, T_text, T_choice } KeyType;
+
+typedef struct KeyInfo {
+    const char *name;
+    KeyType type;
+    const char *initial;
+} KeyInfo;
+
+static const KeyInfo keys[] = {
+#define KEY(name, type, def, doc) [KEY_##name] = {#name, T_##type, def},
+#define CHOICE(key, value)
+#define ALIAS(other, key, old)
+#include "frontend/trainer_keys.def"
+};
+
+static const struct {
+    TrainerKey key;
+    const char *value;
+} choices[] = {
+#define KEY(name, type, def, doc)
+#define CHOICE(key, value) {KEY_##key, value},
+#define ALIAS(other, key, old)
+#include "frontend/trainer_keys.def"
+};
+
+static const struct {
+    const char *other;
+    TrainerKey key;
+    bool old;
+} aliases[] = {
+#define KEY(name, type, def, doc)
+#define CHOICE(key, value)
+#define ALIAS(other, key, old) {#other, KEY_##key, old},
+#include "frontend/trainer_keys.def"
+};
+
+#define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
+
+const char *trainer_key_name(TrainerKey key)
+{
+    return keys[key].name;
+}
+
+int trainer_key_of(const char *name)
+{
+    for (int i = 0; i < KEY_COUNT; i++)
+        if (strcmp(keys[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* The key that `item` names, with a note for an old spelling; -1 after an error. */
+static int find_key(AstMaker *m, const Ast *item)
+{
+    int key = trainer_key_of(item->name);
+    for (int i = 0; key < 0 && i < COUNT(aliases); i++) {
+        if (strcmp(aliases[i].other, item->name) != 0)
+            continue;
+        key = (int)aliases[i].key;
+        if (aliases[i].old)
+            diag_warning(m->diag, item->loc, "'%s' is an old name of '%s'", item->name,
+                         keys[key].name);
+    }
+    if (key >= 0)
+        return key;
+    const char *names[KEY_COUNT];
+    for (int i = 0; i < KEY_COUNT; i++)
+        names[i] = keys[i].name;
+    const char *near = nearest_name(item->name, names, KEY_COUNT);
+    diag_error(m->diag, item->loc, "trainer has no key '%s'", item->name);
+    if (near)
+        diag_note(m->diag, item->loc, "did you mean '%s'?", near);
+    return -1;
+}
+
+static bool is_literal(const Ast *n)
+{
+    return n->kind == AST_str || n->kind == AST_bool || n->kind == AST_none ||
+           n->kind == AST_list || n->kind == AST_comprehension || n->kind == AST_range;
+}
+
+static bool is_names(const Ast *n)
+{
+    if (n->kind == AST_name)
+        return true;
+    if (n->kind != AST_list || !n->list.n)
+        return false;
+    for (int i = 0; i < n->list.n; i++)
+        if (n->list.at[i]->kind != AST_name)
+            return false;
+    return true;
+}
+
+/* What the value of a key of this type must be, or NULL if it is. */
+static const char *wanted(KeyType type, const Ast *value)
+{
+    switch (type) {
+    case T_expr:
+        return NULL;
+    case T_names:
+        return is_names(value) ? NULL : "a name or a list of names";
+    case T_flag:
+        return value->kind == AST_bool ? NULL : "true or false";
+    case T_count:
+        return is_literal(value) || value->kind == AST_float ? "a whole number" : NULL;
+    case T_number:
+        return is_literal(value) ? "a number" : NULL;
+    case T_text:
+    case T_choice:
+        return value->kind == AST_str ? NULL : "a string";
+    }
+    ICE("a trainer key of type %d", (int)type);
+}
+
+static bool check_choice(AstMaker *m, int key, const Ast *value)
+{
+    const char *names[COUNT(choices)];
+    Text *all = text_new(m->arena);
+    int n = 0;
+    for (int i = 0; i < COUNT(choices); i++) {
+        if ((int)choices[i].key != key)
+            continue;
+        if (strcmp(choices[i].value, value->name) == 0)
+            return true;
+        text_printf(all, "%s\"%s\"", n ? ", " : "", choices[i].value);
+        names[n++] = choices[i].value;
+    }
+    const char *near = nearest_name(value->name, names, n);
+    diag_error(m->diag, value->loc, "%s is one of %s", keys[key].name, all->at);
+    if (near)
+        diag_note(m->diag, value->loc, "did you mean \"%s\"?", near);
+    return false;
+}
+
+static bool read_key(AstMaker *m, Trainer *t, const Ast *item)
+{
+    int key = find_key(m, item);
+    if (key < 0)
+        return false;
+    if (t->given[key]) {
+        diag_error(m->diag, item->loc, "'%s' is given twice", keys[key].name);
+        diag_note(m->diag, t->loc[key], "the first time is here");
+        return false;
+    }
+    t->given[key] = item->value;
+    t->loc[key] = item->loc;
+    const char *want = wanted(keys[key].type, item->value);
+    if (want) {
+        diag_error(m->diag, item->value->loc, "%s is %s", keys[key].name, want);
+        return false;
+    }
+    return keys[key].type != T_choice || check_choice(m, key, item->value);
+}
+
+static Ast *default_of(AstMaker *m, TrainerKey key, Loc loc)
+{
+    const char *text = keys[key].initial;
+    if (!*text)
+        return NULL;
+    switch (keys[key].type) {
+    case T_flag:
+        return ast_bool(m, loc, strcmp(text, "true") == 0);
+    case T_names:
+    case T_expr:
+        return ast_name(m, loc, text);
+    case T_text:
+    case T_choice:
+        return ast_str(m, loc, text);
+    default:
+        if (*text == '-')
+            return ast_unary(m, loc, AST_OP_neg, ast_number(m, loc, text + 1));
+        return ast_number(m, loc, text);
+    }
+}
+
+/* What no single key can be wrong about. */
+static bool check_together(AstMaker *m, const Trainer *t)
+{
+    static const TrainerKey required[] = {KEY_model, KEY_train_dataset};
+    int before = diag_errors(m->diag);
+    for (int i = 0; i < COUNT(required); i++)
+        if (!t->given[required[i]])
+            diag_error(m->diag, t->block->loc, "trainer needs a %s", keys[required[i]].name);
+    const Ast *grad = t->given[KEY_gradient_accumulation_steps];
+    if (grad && !(grad->kind == AST_int && grad->ival == 1))
+        diag_error(m->diag, grad->loc,
+                   "gradient_accumulation_steps other than 1 cannot be compiled yet");
+    if (trainer_flag(t, KEY_fp16) && trainer_flag(t, KEY_bf16))
+        diag_error(m->diag, t->loc[KEY_bf16], "fp16 and bf16 exclude each other");
+    bool sgd = trainer_is(t, KEY_optim, "sgd");
+    static const TrainerKey of_sgd[] = {KEY_momentum, KEY_nesterov};
+    static const TrainerKey of_adam[] = {KEY_adam_beta1, KEY_adam_beta2, KEY_adam_epsilon};
+    for (int i = 0; i < COUNT(of_sgd); i++)
+        if (t->given[of_sgd[i]] && !sgd)
+            diag_error(m->diag, t->loc[of_sgd[i]], "%s is for optim = \"sgd\", but optim is \"%s\"",
+                       keys[of_sgd[i]].name, t->value[KEY_optim]->name);
+    for (int i = 0; i < COUNT(of_adam); i++)
+        if (t->given[of_adam[i]] && sgd)
+            diag_error(m->diag, t->loc[of_adam[i]], "%s is not for optim = \"sgd\"",
+                       keys[of_adam[i]].name);
+    bool step = trainer_is(t, KEY_lr_scheduler_type, "step");
+    if (step && !t->given[KEY_lr_step_size])
+        diag_error(m->diag, t->loc[KEY_lr_scheduler_type], "the step schedule needs lr_step_size");
+    if (trainer_is(t, KEY_eval_strategy, "steps") && !t->given[KEY_eval_steps])
+        diag_error(m->diag, t->loc[KEY_eval_strategy],
+                   "eval_strategy = \"steps\" needs eval_steps");
+    if (t->given[KEY_eval_strategy] && !trainer_is(t, KEY_eval_strategy, "no") &&
+        !t->given[KEY_eval_dataset])
+        diag_error(m->diag, t->loc[KEY_eval_strategy], "there is no eval_dataset to evaluate on");
+    return diag_errors(m->diag) == before;
+}
+
+bool trainer_read(AstMaker *m, const Ast *block, Trainer *t)
+{
+    bool ok = true;
+    *t = (Trainer){.block = block};
+    for (int i = 0; i < KEY_COUNT; i++)
+        t->loc[i] = block->loc;
+    for (int i = 0; i < block->list.n; i++)
+        ok &= read_key(m, t, block->list.at[i]);
+    for (int i = 0; i < KEY_COUNT; i++)
+        t->value[i] = t->given[i] ? t->given[i] : default_of(m, (TrainerKey)i, t->loc[i]);
+    return ok && check_together(m, t);
+}
+
+bool trainer_flag(const Trainer *t, TrainerKey key)
+{
+    return t->value[key] && t->value[key]->kind == AST_bool && t->value[key]->ival;
+}
+
+bool trainer_is(const Trainer *t, TrainerKey key, const char *text)
+{
+    return t->value[key] && t->value[key]->kind == AST_str && str_eq(t->value[key]->name, text);
+}
+
+bool trainer_is_zero(const Trainer *t, TrainerKey key)
+{
+    const Ast *n = t->value[key];
+    return n && ((n->kind == AST_int && n->ival == 0) || (n->kind == AST_float && n->num == 0));
+}
