@@ -48,7 +48,9 @@ typedef struct MpcOption {
     const char *text;   /* default of string */
     const char *origin; /* where the default was set: "fashion.mpt:5" or "-D" */
     const char *help;   /* or NULL */
-    bool bounded;       /* used in a shape: the program was compiled for at most this default */
+    bool
+        bounded; /* used as a bound (batch size): the program was compiled for at most this default */
+    bool fixed; /* compiled in (a layer's width): any other value is refused */
 } MpcOption;
 
 typedef enum MpcDataKind { MPC_DATA_idx, MPC_DATA_csv, MPC_DATA_tsv } MpcDataKind;
