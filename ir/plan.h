@@ -14,9 +14,9 @@
 /* ---- buffers --------------------------------------------------------------------------------------- */
 
 typedef enum BufferPlace {
-    PLACE_persistent, /* at offset in the arena's first part: tensors that outlive a step */
-    PLACE_transient,  /* at offset in the arena's second part, shared by all graphs that the host program calls */
-    PLACE_prepare,    /* at offset in the third part: transients of Prepare graphs, which run beside a step */
+    PLACE_persistent, /* at offset in the arena: tensors that outlive a step */
+    PLACE_transient,  /* at persistent_bytes + offset in the arena, shared by all graphs the host program calls */
+    PLACE_prepare,    /* at offset in the scratch of a loader: transients of Prepare graphs, which run beside a step */
     PLACE_field       /* a field of the batch (raw in Prepare graphs, prepared elsewhere); the runtime's memory */
 } BufferPlace;
 

@@ -1,0 +1,229 @@
+/* decompose.c: composite ops become maps, sums, largest and smallest elements, and matrix products.
+ *
+ * Needs:   a graph that is otherwise done: types, gradients, update.
+ * Leaves:  only maps, casts, moves, sum, mean, amax, amin, matmul, embedding, embedding_grad and leaves; the fuser
+ *          knows nothing else. Arithmetic of a composite op is in f32 (f64 for f64) and rounded once at its end, so
+ *          nothing that the dump called f32 becomes narrower. Labels are compared as i32.
+ *
+ *   %2 = softmax %1 {axis=1}  : f32[B,10]    ->   %2 = amax %1 {axes=[1], keepdim}   : f32[B,1]
+ *                                                 %3 = sub %1, %2                    : f32[B,10]
+ *                                                 %4 = exp %3                        : f32[B,10]
+ *                                                 %5 = sum %4 {axes=[1], keepdim}    : f32[B,1]
+ *                                                 %6 = div %4, %5                    : f32[B,10]
+ *
+ * What the forward and the backward of one loss share (largest, exponentials, sums) is found by the common
+ * subexpressions' pass afterwards, so both end in one kernel. */
+#include "passes/ctx.h"
+
+typedef Node *Decompose(Builder *b, const Node *n);
+
+static DType wide(DType dt) { return dt == DT_f64 ? DT_f64 : DT_f32; }
+
+static Node *reduce_axis(Builder *b, Op op, Node *x, int axis)
+{
+    return build_reduce(b, op, x, 1, &(int64_t){axis}, true);
+}
+
+static Node *drop_axis(Builder *b, Node *x, const Node *like)
+{
+    return x == NULL ? NULL : build_reshape(b, x, &like->dims);
+}
+
+/* exp(x - max) and its parts along an axis; all keep the axis. */
+typedef struct Exponentials {
+    Node *x, *max, *e, *sum;
+} Exponentials;
+
+static Exponentials exponentials(Builder *b, Node *x, int axis)
+{
+    Exponentials s = {.x = build_cast(b, x, wide(x->dtype))};
+    s.max = reduce_axis(b, OP_amax, s.x, axis);
+    s.e = build1(b, OP_exp, build2(b, OP_sub, s.x, s.max));
+    s.sum = reduce_axis(b, OP_sum, s.e, axis);
+    return s;
+}
+
+static Node *log_sum(Builder *b, const Exponentials *s)
+{
+    return build2(b, OP_add, s->max, build1(b, OP_log, s->sum));
+}
+
+static int last_axis(const Node *x) { return x->dims.rank - 1; }
+
+static Node *decompose_softmax(Builder *b, const Node *n)
+{
+    Exponentials s = exponentials(b, n->in[0], (int)attrs_int(&n->attrs, ATTR_axis, 0));
+    return build2(b, OP_div, s.e, s.sum);
+}
+
+static Node *decompose_log_softmax(Builder *b, const Node *n)
+{
+    Exponentials s = exponentials(b, n->in[0], (int)attrs_int(&n->attrs, ATTR_axis, 0));
+    return build2(b, OP_sub, build2(b, OP_sub, s.x, s.max), build1(b, OP_log, s.sum));
+}
+
+static Node *decompose_logsumexp(Builder *b, const Node *n)
+{
+    Exponentials s = exponentials(b, n->in[0], (int)attrs_int(&n->attrs, ATTR_axis, 0));
+    return drop_axis(b, log_sum(b, &s), n);
+}
+
+static Node *decompose_var(Builder *b, const Node *n)
+{
+    const Attr *axes = attrs_find(&n->attrs, ATTR_axes);
+    Node *x = build_cast(b, n->in[0], wide(n->in[0]->dtype));
+    int count = axes != NULL ? axes->ints.n : x->dims.rank;
+    int64_t all[MAX_RANK];
+    Dim samples = dim_of(1);
+    for (int i = 0; i < count; i++) {
+        all[i] = axes != NULL ? axes->ints.v[i] : i;
+        if (!dim_mul(samples, x->dims.d[all[i]], &samples)) {
+            ICE("var: too many symbolic dimensions");
+        }
+    }
+    Node *mean = build_reduce(b, OP_mean, x, count, all, true);
+    Node *square = build1(b, OP_square, build2(b, OP_sub, x, mean));
+    Node *var = build_reduce(b, OP_mean, square, count, all, true);
+    if (attrs_bool(&n->attrs, ATTR_unbiased)) {
+        if (!dim_is_const(samples)) {
+            diag_error(b->diag, n->loc, "var: unbiased over a dimension known only at run time");
+            return NULL;
+        }
+        double m = (double)samples.k;
+        var = build2(b, OP_mul, var, build_const(b, x->dtype, m / (m - 1)));
+    }
+    return drop_axis(b, var, n);
+}
+
+/* Indices along `axis` of something with dims, as i32. */
+static Node *indices(Builder *b, const Dims *dims, int axis)
+{
+    Attrs attrs = {0};
+    attrs_set_int(b->graph->arena, &attrs, ATTR_axis, axis);
+    return build_like(b, DT_i32, dims, OP_iota, attrs);
+}
+
+/* The first index of the largest; the first NaN's where there is one. */
+static Node *decompose_argmax(Builder *b, const Node *n)
+{
+    Node *x = n->in[0];
+    int axis = (int)attrs_int(&n->attrs, ATTR_axis, 0);
+    Node *max = reduce_axis(b, OP_amax, x, axis);
+    Node *hit = build2(b, OP_or, build2(b, OP_eq, x, max), build2(b, OP_ne, x, x));
+    Node *at = build3(b, OP_where, hit, indices(b, &x->dims, axis), build_const(b, DT_i32, INT32_MAX));
+    return drop_axis(b, reduce_axis(b, OP_amin, at, axis), n);
+}
+
+/* x @ weight.T + bias in f32; leading axes of x are folded into one. */
+static Node *decompose_linear(Builder *b, const Node *n)
+{
+    Node *x = n->in[0];
+    Dims flat = {.rank = 2, .d = {dim_of(1), x->dims.d[last_axis(x)]}};
+    for (int i = 0; i < last_axis(x); i++) {
+        if (!dim_mul(flat.d[0], x->dims.d[i], &flat.d[0])) {
+            ICE("linear: too many symbolic dimensions");
+        }
+    }
+    Node *y = build_matmul(b, build_reshape(b, x, &flat), n->in[1], false, true, wide(n->dtype));
+    if (n->nin == 3) {
+        y = build2(b, OP_add, y, build_cast(b, n->in[2], wide(n->dtype)));
+    }
+    y = build_cast(b, y, n->dtype);
+    return build_reshape(b, y, &n->dims);
+}
+
+/* What cross entropy and its gradient are made of; per row, the class axis kept with length 1. */
+typedef struct Loss {
+    Exponentials s;
+    Node *target, *valid, *count; /* target: bool, where the class is the label; count: f32 scalar, at least 1 */
+    double smoothing;
+    int classes;
+} Loss;
+
+static Loss loss_parts(Builder *b, const Node *n, Node *logits, Node *labels)
+{
+    int axis = last_axis(logits);
+    Loss l = {.s = exponentials(b, logits, axis), .classes = (int)logits->dims.d[axis].k};
+    l.smoothing = attrs_float(&n->attrs, ATTR_label_smoothing, 0);
+    Dims rows = logits->dims;
+    rows.d[axis] = dim_of(1);
+    Node *label = build_reshape(b, build_cast(b, labels, DT_i32), &rows);
+    double ignore = (double)attrs_int(&n->attrs, ATTR_ignore_index, -100);
+    l.target = build2(b, OP_eq, indices(b, &logits->dims, axis), label);
+    l.valid = build2(b, OP_ne, label, build_const(b, DT_i32, ignore));
+    Node *counted = build_cast(b, l.valid, l.s.x->dtype);
+    l.count = build2(b, OP_maximum, build_reduce(b, OP_sum, counted, -1, NULL, false),
+                     build_const(b, l.s.x->dtype, 1));
+    return l;
+}
+
+static Node *decompose_cross_entropy(Builder *b, const Node *n)
+{
+    Loss l = loss_parts(b, n, n->in[0], n->in[1]);
+    int axis = last_axis(n->in[0]);
+    DType dt = l.s.x->dtype;
+    Node *zero = build_const(b, dt, 0);
+    Node *picked = reduce_axis(b, OP_sum, build3(b, OP_where, l.target, l.s.x, zero), axis);
+    if (l.smoothing != 0) {
+        Node *others = reduce_axis(b, OP_mean, l.s.x, axis);
+        picked = build2(b, OP_add, build2(b, OP_mul, picked, build_const(b, dt, 1 - l.smoothing)),
+                        build2(b, OP_mul, others, build_const(b, dt, l.smoothing)));
+    }
+    Node *row = build2(b, OP_sub, log_sum(b, &l.s), picked);
+    Node *kept = build3(b, OP_where, l.valid, row, zero);
+    return build2(b, OP_div, build_reduce(b, OP_sum, kept, -1, NULL, false), l.count);
+}
+
+static Node *decompose_cross_entropy_grad(Builder *b, const Node *n)
+{
+    Loss l = loss_parts(b, n, n->in[1], n->in[2]);
+    DType dt = l.s.x->dtype;
+    Node *zero = build_const(b, dt, 0);
+    double on = 1 - l.smoothing, off = l.smoothing / l.classes;
+    Node *want = build3(b, OP_where, l.target, build_const(b, dt, on + off), build_const(b, dt, off));
+    Node *excess = build2(b, OP_sub, build2(b, OP_div, l.s.e, l.s.sum), want);
+    Node *share = build2(b, OP_div, build_cast(b, n->in[0], dt), l.count);
+    return build3(b, OP_where, l.valid, build2(b, OP_mul, excess, share), zero);
+}
+
+static Decompose *const table[OP_COUNT] = {
+    [OP_softmax] = decompose_softmax,
+    [OP_log_softmax] = decompose_log_softmax,
+    [OP_logsumexp] = decompose_logsumexp,
+    [OP_var] = decompose_var,
+    [OP_argmax] = decompose_argmax,
+    [OP_linear] = decompose_linear,
+    [OP_cross_entropy] = decompose_cross_entropy,
+    [OP_cross_entropy_grad] = decompose_cross_entropy_grad,
+};
+
+static bool decompose_graph(PassCtx *c, Graph *g)
+{
+    Rebuild r = rebuild_begin(g, c->scratch);
+    for (int i = 0; i < r.n; i++) {
+        Node *n = r.old[i];
+        rebuild_operands(&r, n);
+        if (table[n->op] == NULL) {
+            rebuild_keep(&r, n);
+            continue;
+        }
+        Builder b = {.graph = g, .diag = c->diag, .loc = n->loc, .name = n->name, .why = n->why};
+        Node *by = table[n->op](&b, n);
+        if (by == NULL) {
+            return false;
+        }
+        rebuild_replace(&r, n, build_cast(&b, by, n->dtype));
+    }
+    rebuild_end(&r);
+    return true;
+}
+
+bool pass_decompose(PassCtx *c)
+{
+    for (int i = 0; i < c->m->ngraphs; i++) {
+        if (!decompose_graph(c, c->m->graphs[i])) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,76 @@
+/* fuse.h: a decomposed graph as clusters of nodes that will be one kernel each.
+ *
+ * A node is one of three things:
+ *   real     computed by exactly one cluster; in memory if another cluster needs it
+ *   virtual  computed wherever it is used: constants, indices, random numbers, moves, casts that widen or that
+ *            narrow an argument, comparisons of labels, and maps that only a reduction needs
+ *   argument in memory from the start
+ * A cluster has an iteration space; its nodes are evaluated at its points in order. */
+#ifndef MPC_FUSE_H
+#define MPC_FUSE_H
+
+#include "ir/base/vec.h"
+#include "ir/ir.h"
+#include "ir/plan.h"
+#include "passes/index_map.h"
+
+typedef VEC(Node *) NodeVec;
+typedef VEC(int) IntVec;
+
+typedef struct Cluster {
+    int id;
+    KernelKind kind;
+    Dims space;     /* Contract: batch.., M, N, K; Col: kept.., reduced..; see plan.h */
+    int nreduce;    /* trailing axes of space that results do not have */
+    IndexMap base;  /* from space to the node that set it up; for reductions to its operand */
+    NodeVec nodes;  /* real ones, in order */
+    NodeVec reads;  /* what it reads from memory: arguments and real nodes of other clusters */
+    IntVec needs;   /* clusters of those */
+    bool copies;    /* a Map whose one node is a pad or concat: spelled as copies of the parts */
+} Cluster;
+
+typedef VEC(Cluster *) ClusterVec;
+
+typedef struct Fusion {
+    Graph *g;
+    Arena *arena;
+    ClusterVec clusters;
+    int *of;       /* by node id: its cluster, -1 for arguments and virtual nodes */
+    bool *is_real; /* by node id */
+    bool *per_row; /* by node id: real and without the reduced axes of its cluster */
+    bool *cheap;   /* by node id: a comparison of labels or the like, made of arguments alone */
+    Node **sink;   /* by node id: virtual because this reduction alone needs it */
+    int cap;       /* of the arrays by node id */
+} Fusion;
+
+Fusion *fuse_graph(Arena *arena, Graph *g);
+
+/* A space's points seen from a node: the map from the cluster's space to the node's dims. per_row: the node does
+ * not vary along the reduced axes. false: the node does not fit the space. */
+bool cluster_map(const Fusion *f, const Cluster *c, const Dims *dims, bool *per_row, IndexMap *map);
+
+/* Where a real node of the cluster puts the element of a point: row-major over the space, or over its kept axes. */
+bool cluster_canonical(const Cluster *c, bool per_row, Linear *out);
+
+/* Calls fn for each argument and real node that n needs at `map` (from space to n's dims), through what is virtual,
+ * with the element it needs. false: fn said so, or there is a move that no map can follow (`blocked` is then the
+ * node that must become real). */
+typedef bool Visit(void *ctx, Node *root, const Linear *at);
+typedef struct Walk {
+    const Fusion *f;
+    const Dims *space;
+    Visit *fn;
+    void *ctx;
+    Node *blocked;
+} Walk;
+bool walk_node(Walk *w, Node *n, const IndexMap *map);     /* n itself, if it is a root */
+bool walk_operands(Walk *w, Node *n, const IndexMap *map); /* what n is computed from */
+/* Maps from a contraction's space to its operands. */
+void contract_maps(const Cluster *c, const Node *matmul, IndexMap *a, IndexMap *b);
+/* Maps to the indices and the (row 0 of the) table of an embedding. */
+void gather_maps(const Node *embedding, const IndexMap *map, IndexMap *indices, IndexMap *row);
+IndexMap random_key_map(const IndexMap *map); /* to the keys of a uniform */
+
+bool fuse_is_root(const Fusion *f, const Node *n);
+
+#endif

@@ -1,0 +1,159 @@
+/* fuse_walk.c: following operands through what is virtual, to what is in memory. See fuse.h. */
+#include "passes/fuse.h"
+
+bool fuse_is_root(const Fusion *f, const Node *n)
+{
+    return n->op == OP_arg || f->is_real[n->id];
+}
+
+IndexMap random_key_map(const IndexMap *map)
+{
+    IndexMap keys = {.rank = 1, .space_rank = map->space_rank};
+    if (map->rank > 0) {
+        keys.off[0] = map->off[0];
+        for (int i = 0; i < map->space_rank; i++) {
+            keys.m[0][i] = map->m[0][i];
+        }
+    }
+    return keys;
+}
+
+void gather_maps(const Node *embedding, const IndexMap *map, IndexMap *indices, IndexMap *row)
+{
+    int rank = embedding->in[1]->dims.rank;
+    *indices = *map;
+    indices->rank = rank;
+    *row = (IndexMap){.rank = 2, .space_rank = map->space_rank};
+    row->off[1] = map->off[rank];
+    for (int i = 0; i < map->space_rank; i++) {
+        row->m[1][i] = map->m[rank][i];
+    }
+}
+
+void contract_maps(const Cluster *c, const Node *matmul, IndexMap *a, IndexMap *b)
+{
+    int rank = c->space.rank, nbatch = rank - 3;
+    const Node *in[2] = {matmul->in[0], matmul->in[1]};
+    bool trans[2] = {attrs_bool(&matmul->attrs, ATTR_trans_a), attrs_bool(&matmul->attrs, ATTR_trans_b)};
+    IndexMap *maps[2] = {a, b};
+    for (int s = 0; s < 2; s++) {
+        const Dims *dims = &in[s]->dims;
+        IndexMap map = {.rank = dims->rank, .space_rank = rank};
+        int added = nbatch - (dims->rank - 2);
+        for (int d = 0; d < dims->rank - 2; d++) {
+            map.m[d][d + added] = dim_of(dim_is_one(dims->d[d]) ? 0 : 1);
+        }
+        /* a is (m, k), b is (k, n); transposed the other way round */
+        int rows = s == 0 ? rank - 3 : rank - 1, cols = s == 0 ? rank - 1 : rank - 2;
+        map.m[dims->rank - 2][trans[s] ? cols : rows] = dim_of(1);
+        map.m[dims->rank - 1][trans[s] ? rows : cols] = dim_of(1);
+        *maps[s] = map;
+    }
+}
+
+static bool visit(Walk *w, Node *root, const IndexMap *map, const Dims *dims)
+{
+    Linear at;
+    if (!map_linear(map, dims, &at)) {
+        w->blocked = NULL;
+        return false;
+    }
+    return w->fn(w->ctx, root, &at);
+}
+
+static bool walk_move(Walk *w, Node *n, const IndexMap *map)
+{
+    Node *x = n->in[0];
+    if (n->op == OP_reshape && fuse_is_root(w->f, x)) {
+        return visit(w, x, map, &n->dims); /* the element index does not change */
+    }
+    IndexMap in;
+    if (!map_move(w->f->g, w->space, n, map, &in)) {
+        w->blocked = fuse_is_root(w->f, x) ? n : x;
+        return false;
+    }
+    return walk_node(w, x, &in);
+}
+
+bool walk_node(Walk *w, Node *n, const IndexMap *map)
+{
+    if (fuse_is_root(w->f, n)) {
+        return visit(w, n, map, &n->dims);
+    }
+    if (map_moves(n->op)) {
+        return walk_move(w, n, map);
+    }
+    return walk_operands(w, n, map);
+}
+
+static bool walk_embedding(Walk *w, Node *n, const IndexMap *map)
+{
+    IndexMap indices, row;
+    gather_maps(n, map, &indices, &row);
+    if (!fuse_is_root(w->f, n->in[0])) {
+        w->blocked = n->in[0];
+        return false;
+    }
+    return visit(w, n->in[0], &row, &n->in[0]->dims) && walk_node(w, n->in[1], &indices);
+}
+
+bool walk_operands(Walk *w, Node *n, const IndexMap *map)
+{
+    OpKind kind = op_info[n->op].kind;
+    if (kind == KIND_Gather) {
+        return walk_embedding(w, n, map);
+    }
+    if (map_moves(n->op)) {
+        return walk_move(w, n, map);
+    }
+    for (int i = 0; i < n->nin; i++) {
+        IndexMap in = kind == KIND_Leaf ? random_key_map(map)
+                                        : map_operand(&n->dims, &n->in[i]->dims, map);
+        if (!walk_node(w, n->in[i], &in)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- clusters seen from a node ------------------------------------------------------------------------- */
+
+static Dims kept_dims(const Cluster *c)
+{
+    Dims kept = c->space;
+    kept.rank -= c->nreduce;
+    return kept;
+}
+
+static bool same_count(const Dims *a, const Dims *b)
+{
+    Dim na, nb;
+    return dims_count(a, &na) && dims_count(b, &nb) && dim_equal(na, nb);
+}
+
+bool cluster_map(const Fusion *f, const Cluster *c, const Dims *dims, bool *per_row, IndexMap *map)
+{
+    IndexMap id = map_identity(&c->space);
+    if ((c->kind == KERNEL_Map || c->kind == KERNEL_Row) && same_count(&c->space, dims)) {
+        *per_row = false;
+        return map_reshape(f->g, &c->space, &c->space, dims, &id, map);
+    }
+    if (c->kind == KERNEL_Map || c->kind == KERNEL_Scatter) {
+        return false;
+    }
+    Dims kept = kept_dims(c);
+    id.rank = kept.rank;
+    *per_row = true;
+    return same_count(&kept, dims) && map_reshape(f->g, &c->space, &kept, dims, &id, map);
+}
+
+bool cluster_canonical(const Cluster *c, bool per_row, Linear *out)
+{
+    IndexMap id = map_identity(&c->space);
+    Dims dims = c->space;
+    if (per_row) {
+        dims = kept_dims(c);
+        id.rank = dims.rank;
+    }
+    return map_linear(&id, &dims, out);
+}
