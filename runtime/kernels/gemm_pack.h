@@ -9,16 +9,18 @@
 
 enum { MPC_PANEL_K = 64 }; /* k in a block of MpcPanel */
 
-/* Walks the blocks of one pack tile. After mpc_panel_next: units u .. u+un-1, positions k .. k+kn-1;
- * write X(u,k) to in[u][k] (k contiguous) or to out[k * stride + u] (u contiguous). */
-typedef struct {
+typedef enum MpcAxis { MPC_ACROSS_K, MPC_ALONG_K } MpcAxis;
+
+/* Walks the blocks of what a tile packs of one operand. After mpc_panel_next: units u .. u+un-1, positions
+ * k .. k+kn-1; X(u,k) goes to in[u][k] (along k) or to out[k * stride + u] (across). */
+typedef struct MpcPanel {
     int64_t u, k;
     int un, kn, stride;
     float *out;
-    int k_first, is_a, width; /* k contiguous; rows of A; units with padding */
+    MpcAxis axis;
+    int is_a, width; /* rows of A; units with padding */
     int64_t panel, end;
     const MpcGemm *g;
-    float *packed;
     _Alignas(64) float in[MPC_NR][MPC_PANEL_K];
 } MpcPanel;
 
@@ -27,6 +29,12 @@ MPC_FN int mpc_panel_units(const MpcGemm *g, int is_a, int64_t panel, int64_t *f
 {
     *first = is_a ? mpc_gemm_row(g, panel) : panel * MPC_NR;
     return (int)(is_a ? mpc_gemm_row(g, panel + 1) - *first : mpc_min_i64(g->n - *first, MPC_NR));
+}
+
+MPC_FN float *mpc_panel_at(const MpcGemm *g, int is_a, int64_t panel)
+{
+    return is_a ? g->a + (panel - g->a_first) * g->k * MPC_AS
+                : g->b + (panel - g->b_first) * g->k * MPC_NR;
 }
 
 MPC_FN int mpc_pad(int units)
@@ -60,36 +68,32 @@ MPC_KERNEL void mpc_panel_pad(const MpcPanel *p)
             p->out[(int64_t)k * p->stride + u] = 0;
 }
 
-MPC_FN void mpc_panel_start(MpcPanel *p, const MpcGemm *g, int64_t tile, float *packed, int k_first,
-                            int is_a)
+MPC_FN void mpc_panel_start(MpcPanel *p, const MpcGemm *g, MpcAxis axis, int is_a)
 {
-    int64_t group = is_a ? g->a_group : g->b_group;
-
     p->g = g;
-    p->packed = packed;
-    p->k_first = k_first;
+    p->axis = axis;
     p->is_a = is_a;
     p->stride = is_a ? MPC_AS : MPC_NR;
-    p->panel = tile * group - 1;
-    p->end = mpc_min_i64((tile + 1) * group, is_a ? g->a_panels : g->b_panels);
+    p->panel = (is_a ? g->pack_a : g->pack_b) - 1;
+    p->end = is_a ? g->pack_a_end : g->pack_b_end;
     p->k = g->k;
     p->kn = 0;
 }
 
-MPC_FN void mpc_panel_a(MpcPanel *p, const MpcGemm *g, int64_t tile, float *packed, int k_first)
+MPC_FN void mpc_panel_a(MpcPanel *p, const MpcGemm *g, MpcAxis axis)
 {
-    mpc_panel_start(p, g, tile, packed, k_first, 1);
+    mpc_panel_start(p, g, axis, 1);
 }
 
-MPC_FN void mpc_panel_b(MpcPanel *p, const MpcGemm *g, int64_t tile, float *packed, int k_first)
+MPC_FN void mpc_panel_b(MpcPanel *p, const MpcGemm *g, MpcAxis axis)
 {
-    mpc_panel_start(p, g, tile, packed, k_first, 0);
+    mpc_panel_start(p, g, axis, 0);
 }
 
 /* Finishes the block that was filled and moves to the next one; false after the last. */
 MPC_FN int mpc_panel_next(MpcPanel *p)
 {
-    if (p->kn > 0 && p->k_first)
+    if (p->kn > 0 && p->axis == MPC_ALONG_K)
         mpc_pack_turn(p);
     else if (p->kn > 0 && p->un < p->width)
         mpc_panel_pad(p);
@@ -102,7 +106,7 @@ MPC_FN int mpc_panel_next(MpcPanel *p)
         p->width = mpc_pad(p->un);
     }
     p->kn = (int)mpc_min_i64(p->g->k - p->k, MPC_PANEL_K);
-    p->out = p->packed + (p->panel * p->g->k + p->k) * p->stride;
+    p->out = mpc_panel_at(p->g, p->is_a, p->panel) + p->k * p->stride;
     return 1;
 }
 
@@ -149,18 +153,17 @@ MPC_FN int mpc_panel_next(MpcPanel *p)
         }                                                                                          \
     }
 
-/* One pack tile of an operand: element X(u,k) = x[u*su + k*sk]; one of the strides is 1. */
+/* All that a tile packs of one operand: X(u,k) = x[u*su + k*sk]; one of the strides is 1. */
 #define MPC_DEFINE_PACK(name, type)                                                                \
-    MPC_KERNEL void mpc_pack_##name(const MpcGemm *g, int64_t tile, float *packed, const type *x,  \
-                                    int64_t su, int64_t sk, int is_a)                              \
+    MPC_KERNEL void mpc_pack_##name(const MpcGemm *g, int is_a, const type *x, int64_t su,         \
+                                    int64_t sk)                                                    \
     {                                                                                              \
-        int64_t group = is_a ? g->a_group : g->b_group, u;                                         \
-        int64_t end = mpc_min_i64((tile + 1) * group, is_a ? g->a_panels : g->b_panels);           \
+        int64_t end = is_a ? g->pack_a_end : g->pack_b_end, u;                                     \
         int stride = is_a ? MPC_AS : MPC_NR;                                                       \
                                                                                                    \
-        for (int64_t p = tile * group; p < end; p++) {                                             \
+        for (int64_t p = is_a ? g->pack_a : g->pack_b; p < end; p++) {                             \
             int units = mpc_panel_units(g, is_a, p, &u), width = mpc_pad(units);                   \
-            float *out = packed + p * g->k * stride;                                               \
+            float *out = mpc_panel_at(g, is_a, p);                                                 \
                                                                                                    \
             if (sk == 1)                                                                           \
                 mpc_turn_##name(out, stride, x + u * su, su, units, width, g->k);                  \
@@ -169,16 +172,14 @@ MPC_FN int mpc_panel_next(MpcPanel *p)
         }                                                                                          \
     }                                                                                              \
     /* A(m,k) = x[m*sm + k*sk] */                                                                  \
-    MPC_FN void mpc_pack_a_##name(const MpcGemm *g, int64_t tile, float *packed, const type *x,    \
-                                  int64_t sm, int64_t sk)                                          \
+    MPC_FN void mpc_pack_a_##name(const MpcGemm *g, const type *x, int64_t sm, int64_t sk)         \
     {                                                                                              \
-        mpc_pack_##name(g, tile, packed, x, sm, sk, 1);                                            \
+        mpc_pack_##name(g, 1, x, sm, sk);                                                          \
     }                                                                                              \
     /* B(k,n) = x[k*sk + n*sn] */                                                                  \
-    MPC_FN void mpc_pack_b_##name(const MpcGemm *g, int64_t tile, float *packed, const type *x,    \
-                                  int64_t sk, int64_t sn)                                          \
+    MPC_FN void mpc_pack_b_##name(const MpcGemm *g, const type *x, int64_t sk, int64_t sn)         \
     {                                                                                              \
-        mpc_pack_##name(g, tile, packed, x, sn, sk, 0);                                            \
+        mpc_pack_##name(g, 0, x, sn, sk);                                                          \
     }
 
 #define mpc_identity(a) (a)

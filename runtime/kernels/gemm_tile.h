@@ -9,16 +9,15 @@
 
 typedef float MpcRow[MPC_NR];
 
-/* Walks the register tiles of one compute tile. After mpc_tile_next: acc[i][j] is C(this.i + i,
- * this.j + j) for i < m, j < n. */
-typedef struct {
+/* Walks the register tiles of one compute tile. After mpc_tile_next: acc[x][y] is C(i + x, j + y) for
+ * x < m, y < n. */
+typedef struct MpcTile {
     int64_t i, j;
     int m, n;
     MpcRow *acc;
-    int64_t row, row_begin, row_end, col, col_end; /* panels */
-    int64_t parts, part;                           /* k's passes, and the longest of them */
+    int64_t row, col;    /* panels, the next ones */
+    int64_t parts, part; /* k's passes, and the longest of them */
     const MpcGemm *g;
-    const float *a, *b;
     _Alignas(64) float sums[MPC_TILE_PANELS][MPC_MR][MPC_NR];
 } MpcTile;
 
@@ -32,8 +31,8 @@ MPC_FN void mpc_micro(int rows, int vectors, int64_t kn, const float *a, const f
     MPC_UNROLL
     for (int i = 0; i < rows; i++)
         MPC_UNROLL
-        for (int v = 0; v < vectors; v++)
-            c[i][v] = vf_zero();
+    for (int v = 0; v < vectors; v++)
+        c[i][v] = vf_zero();
     for (int64_t k = 0; k < kn; k++, a += MPC_AS, b += MPC_NR) {
         mpc_vf x[MPC_NR / MPC_VL];
 
@@ -52,11 +51,11 @@ MPC_FN void mpc_micro(int rows, int vectors, int64_t kn, const float *a, const f
     MPC_UNROLL
     for (int i = 0; i < rows; i++)
         MPC_UNROLL
-        for (int v = 0; v < vectors; v++) {
-            float *to = acc + i * MPC_NR + v * MPC_VL;
+    for (int v = 0; v < vectors; v++) {
+        float *to = acc + i * MPC_NR + v * MPC_VL;
 
-            vf_store(to, add ? vf_add(vf_load(to), c[i][v]) : c[i][v]);
-        }
+        vf_store(to, add ? vf_add(vf_load(to), c[i][v]) : c[i][v]);
+    }
 }
 
 #define MPC_MICRO(rows)                                                                            \
@@ -70,7 +69,10 @@ MPC_FN void mpc_micro(int rows, int vectors, int64_t kn, const float *a, const f
     {                                                                                              \
         mpc_micro(rows, 2, kn, a, b, acc, add);                                                    \
     }
-#define MPC_MICRO_PAIR(rows) {mpc_micro_##rows##x1, mpc_micro_##rows##x2}
+#define MPC_MICRO_PAIR(rows)                                                                       \
+    {                                                                                              \
+        mpc_micro_##rows##x1, mpc_micro_##rows##x2                                                 \
+    }
 
 MPC_MICRO(1)
 MPC_MICRO(2)
@@ -102,17 +104,11 @@ static MpcMicro *const mpc_micro_table[MPC_MR][2] __attribute__((unused)) = {
 #endif
 };
 
-MPC_FN void mpc_tile_open(MpcTile *t, const MpcGemm *g, int64_t tile, const float *packed_a,
-                          const float *packed_b)
+MPC_FN void mpc_tile_open(MpcTile *t, const MpcGemm *g)
 {
     t->g = g;
-    t->a = packed_a;
-    t->b = packed_b;
-    t->row_begin = tile / g->col_tiles * g->rows;
-    t->row_end = mpc_min_i64(t->row_begin + g->rows, g->a_panels);
-    t->row = t->row_begin;
-    t->col = tile % g->col_tiles * g->cols;
-    t->col_end = mpc_min_i64(t->col + g->cols, g->b_panels);
+    t->row = g->row;
+    t->col = g->col;
     t->parts = mpc_max_i64(MPC_CEIL_DIV(g->k, MPC_KC), 1);
     t->part = MPC_CEIL_DIV(g->k, t->parts);
 }
@@ -120,33 +116,36 @@ MPC_FN void mpc_tile_open(MpcTile *t, const MpcGemm *g, int64_t tile, const floa
 /* Adds pass `part` of k to the sums of panel `row`. */
 MPC_FN void mpc_tile_part(MpcTile *t, int64_t row, int64_t part)
 {
-    int64_t k0 = part * t->part, kn = mpc_min_i64(t->g->k - k0, t->part);
-    int rows = (int)(mpc_gemm_row(t->g, row + 1) - mpc_gemm_row(t->g, row));
+    const MpcGemm *g = t->g;
+    int64_t k0 = part * t->part, kn = mpc_min_i64(g->k - k0, t->part);
+    int rows = (int)(mpc_gemm_row(g, row + 1) - mpc_gemm_row(g, row));
 
-    mpc_micro_table[rows - 1][t->n > MPC_VL](kn, t->a + (row * t->g->k + k0) * MPC_AS,
-                                             t->b + (t->col * t->g->k + k0) * MPC_NR,
-                                             t->sums[row - t->row_begin][0], part > 0);
+    mpc_micro_table[rows - 1][t->n > MPC_VL](kn, mpc_panel_at(g, 1, row) + k0 * MPC_AS,
+                                             mpc_panel_at(g, 0, t->col) + k0 * MPC_NR,
+                                             t->sums[row - g->row][0], part > 0);
 }
 
 /* Completes the next register tile; false after the last. */
 MPC_KERNEL int mpc_tile_next(MpcTile *t)
 {
-    if (t->row == t->row_end) {
-        t->row = t->row_begin;
+    const MpcGemm *g = t->g;
+
+    if (t->row == g->row_end) {
+        t->row = g->row;
         t->col++;
     }
-    if (t->col == t->col_end)
+    if (t->col == g->col_end)
         return 0;
     t->j = t->col * MPC_NR;
-    t->n = (int)mpc_min_i64(t->g->n - t->j, MPC_NR);
-    if (t->row == t->row_begin)
+    t->n = (int)mpc_min_i64(g->n - t->j, MPC_NR);
+    if (t->row == g->row)
         for (int64_t part = 0; part < t->parts - 1; part++)
-            for (int64_t row = t->row_begin; row < t->row_end; row++)
+            for (int64_t row = g->row; row < g->row_end; row++)
                 mpc_tile_part(t, row, part);
     mpc_tile_part(t, t->row, t->parts - 1);
-    t->i = mpc_gemm_row(t->g, t->row);
-    t->m = (int)(mpc_gemm_row(t->g, t->row + 1) - t->i);
-    t->acc = t->sums[t->row - t->row_begin];
+    t->i = mpc_gemm_row(g, t->row);
+    t->m = (int)(mpc_gemm_row(g, t->row + 1) - t->i);
+    t->acc = t->sums[t->row - g->row];
     t->row++;
     return 1;
 }

@@ -5,7 +5,7 @@
 #include <immintrin.h>
 
 #define MPC_ISA MPC_ISA_avx2
-#define MPC_VL  8
+#define MPC_VL 8
 
 typedef __m256 mpc_vf;
 
@@ -93,12 +93,12 @@ MPC_FN void vf_transpose(mpc_vf r[MPC_VL])
     MPC_UNROLL
     for (int i = 0; i < 8; i += 4)
         MPC_UNROLL
-        for (int h = 0; h < 2; h++) {
-            __m256d a = _mm256_castps_pd(t[i + h]), b = _mm256_castps_pd(t[i + 2 + h]);
+    for (int h = 0; h < 2; h++) {
+        __m256d a = _mm256_castps_pd(t[i + h]), b = _mm256_castps_pd(t[i + 2 + h]);
 
-            r[i + 2 * h] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, b));
-            r[i + 2 * h + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
-        }
+        r[i + 2 * h] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, b));
+        r[i + 2 * h + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
+    }
     MPC_UNROLL
     for (int i = 0; i < 4; i++) {
         t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20);

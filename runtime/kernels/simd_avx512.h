@@ -5,7 +5,7 @@
 #include <immintrin.h>
 
 #define MPC_ISA MPC_ISA_avx512
-#define MPC_VL  16
+#define MPC_VL 16
 
 typedef __m512 mpc_vf;
 
@@ -92,12 +92,12 @@ MPC_FN void vf_transpose(mpc_vf r[MPC_VL])
     MPC_UNROLL
     for (int i = 0; i < 16; i += 4)
         MPC_UNROLL
-        for (int h = 0; h < 2; h++) {
-            __m512d a = _mm512_castps_pd(t[i + h]), b = _mm512_castps_pd(t[i + 2 + h]);
+    for (int h = 0; h < 2; h++) {
+        __m512d a = _mm512_castps_pd(t[i + h]), b = _mm512_castps_pd(t[i + 2 + h]);
 
-            r[i + 2 * h] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
-            r[i + 2 * h + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
-        }
+        r[i + 2 * h] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+        r[i + 2 * h + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+    }
     MPC_UNROLL
     for (int i = 0; i < 4; i++) {
         t[i] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);

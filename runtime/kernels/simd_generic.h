@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define MPC_ISA MPC_ISA_generic
-#define MPC_VL  4
+#define MPC_VL 4
 
 typedef float mpc_vf __attribute__((vector_size(16), may_alias));
 
