@@ -312,8 +312,7 @@ static bool assignable(AstMaker *m, const Ast *target, bool in_tuple)
 {
     switch (target->kind) {
     case AST_name:
-    case AST_error:
-        return true;
+    case AST_error: return true;
     case AST_member:
     case AST_index:
         if (!in_tuple)
@@ -327,8 +326,7 @@ static bool assignable(AstMaker *m, const Ast *target, bool in_tuple)
             if (!assignable(m, target->list.at[i], true))
                 return false;
         return true;
-    default:
-        break;
+    default: break;
     }
     diag_error(m->diag, target->loc, "this cannot be assigned to");
     return false;

@@ -26,20 +26,14 @@ static void block(Printer *p, AstList body);
 static int precedence(const Ast *n)
 {
     switch (n->kind) {
-    case AST_tuple:
-        return P_EXPRS;
-    case AST_cond:
-        return P_EXPR;
+    case AST_tuple: return P_EXPRS;
+    case AST_cond: return P_EXPR;
     case AST_unary:
-    case AST_binary:
-        return ast_op_precedence(n->op);
-    case AST_range:
-        return P_RANGE;
+    case AST_binary: return ast_op_precedence(n->op);
+    case AST_range: return P_RANGE;
     case AST_int:
-    case AST_float:
-        return P_LITERAL; /* `1.x` would be read as a number */
-    default:
-        return P_POSTFIX;
+    case AST_float: return P_LITERAL; /* `1.x` would be read as a number */
+    default: return P_POSTFIX;
     }
 }
 
@@ -133,21 +127,11 @@ static void bare(Printer *p, const Ast *n)
 {
     switch ((AstKind)n->kind) {
     case AST_int:
-    case AST_float:
-        number(p, n);
-        break;
-    case AST_str:
-        text_quote(p->out, n->name, strlen(n->name));
-        break;
-    case AST_bool:
-        text_puts(p->out, n->ival ? "true" : "false");
-        break;
-    case AST_none:
-        text_puts(p->out, "none");
-        break;
-    case AST_name:
-        text_puts(p->out, n->name);
-        break;
+    case AST_float: number(p, n); break;
+    case AST_str: text_quote(p->out, n->name, strlen(n->name)); break;
+    case AST_bool: text_puts(p->out, n->ival ? "true" : "false"); break;
+    case AST_none: text_puts(p->out, "none"); break;
+    case AST_name: text_puts(p->out, n->name); break;
     case AST_member:
         expr(p, n->object, P_POSTFIX);
         text_printf(p->out, ".%s", n->name);
@@ -164,12 +148,8 @@ static void bare(Printer *p, const Ast *n)
         expr(p, n->object, P_POSTFIX);
         bracketed(p, '[', n->list, ']');
         break;
-    case AST_slice:
-        slice(p, n);
-        break;
-    case AST_ellipsis:
-        text_puts(p->out, "...");
-        break;
+    case AST_slice: slice(p, n); break;
+    case AST_ellipsis: text_puts(p->out, "..."); break;
     case AST_range:
         expr(p, n->lo, P_RANGE + 1);
         text_puts(p->out, "..");
@@ -179,9 +159,7 @@ static void bare(Printer *p, const Ast *n)
         text_puts(p->out, n->op == AST_OP_not ? "not " : "-");
         expr(p, n->value, ast_op_precedence(n->op));
         break;
-    case AST_binary:
-        binary(p, n);
-        break;
+    case AST_binary: binary(p, n); break;
     case AST_cond:
         expr(p, n->then, P_TEST);
         text_puts(p->out, " if ");
@@ -189,29 +167,17 @@ static void bare(Printer *p, const Ast *n)
         text_puts(p->out, " else ");
         expr(p, n->otherwise, P_EXPR);
         break;
-    case AST_list:
-        bracketed(p, '[', n->list, ']');
-        break;
-    case AST_tuple:
-        exprs(p, n->list);
-        break;
-    case AST_comprehension:
-        comprehension(p, n);
-        break;
-    case AST_retype:
-        retype(p, n);
-        break;
-    case AST_evaluate:
-        evaluate(p, n);
-        break;
+    case AST_list: bracketed(p, '[', n->list, ']'); break;
+    case AST_tuple: exprs(p, n->list); break;
+    case AST_comprehension: comprehension(p, n); break;
+    case AST_retype: retype(p, n); break;
+    case AST_evaluate: evaluate(p, n); break;
     case AST_type:
         text_puts(p->out, n->name);
         if (n->list.n)
             bracketed(p, '[', n->list, ']');
         break;
-    default:
-        text_printf(p->out, "<%s>", ast_kind_name(n->kind));
-        break;
+    default: text_printf(p->out, "<%s>", ast_kind_name(n->kind)); break;
     }
 }
 
@@ -316,15 +282,9 @@ static void assign(Printer *p, const Ast *n)
 static void statement(Printer *p, const Ast *n)
 {
     switch ((AstKind)n->kind) {
-    case AST_assign:
-        assign(p, n);
-        break;
-    case AST_expr:
-        expr(p, n->value, P_EXPRS);
-        break;
-    case AST_if:
-        if_statement(p, n);
-        break;
+    case AST_assign: assign(p, n); break;
+    case AST_expr: expr(p, n->value, P_EXPRS); break;
+    case AST_if: if_statement(p, n); break;
     case AST_for:
         text_puts(p->out, "for ");
         exprs(p, n->list);
@@ -343,9 +303,7 @@ static void statement(Printer *p, const Ast *n)
             expr(p, n->value, P_EXPRS);
         break;
     case AST_break:
-    case AST_continue:
-        text_puts(p->out, ast_kind_name(n->kind));
-        break;
+    case AST_continue: text_puts(p->out, ast_kind_name(n->kind)); break;
     case AST_module:
         text_printf(p->out, "module %s", n->name);
         typed_list(p, n->list);
@@ -356,18 +314,10 @@ static void statement(Printer *p, const Ast *n)
         typed_list(p, n->list);
         block(p, n->list2);
         break;
-    case AST_param:
-        typed(p, "param ", n);
-        break;
-    case AST_state:
-        typed(p, "state ", n);
-        break;
-    case AST_option:
-        typed(p, "option ", n);
-        break;
-    case AST_data:
-        data(p, n);
-        break;
+    case AST_param: typed(p, "param ", n); break;
+    case AST_state: typed(p, "state ", n); break;
+    case AST_option: typed(p, "option ", n); break;
+    case AST_data: data(p, n); break;
     case AST_batch:
         text_puts(p->out, "batch of ");
         exprs(p, n->list);
@@ -381,9 +331,7 @@ static void statement(Printer *p, const Ast *n)
         text_puts(p->out, "include ");
         text_quote(p->out, n->name, strlen(n->name));
         break;
-    default:
-        bare(p, n);
-        break;
+    default: bare(p, n); break;
     }
 }
 
@@ -430,10 +378,8 @@ static bool has_block(const Ast *n)
     case AST_trainer:
     case AST_for:
     case AST_if:
-    case AST_with:
-        return true;
-    default:
-        return false;
+    case AST_with: return true;
+    default: return false;
     }
 }
 

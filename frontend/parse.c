@@ -92,8 +92,7 @@ void parse_error(Parse *p, Loc loc, const char *found, const char *const *expect
                                                                                   : found;
     Text *list = text_new(p->maker.arena);
     for (int i = 0; i < n && n <= 4; i++)
-        text_printf(list, "%s%s", i == 0 ? ", expected " : i == n - 1 ? " or " : ", ",
-                    expected[i]);
+        text_printf(list, "%s%s", i == 0 ? ", expected " : i == n - 1 ? " or " : ", ", expected[i]);
     diag_error(p->maker.diag, loc, "unexpected %s%s", what, list->at);
     hint(p, at);
     skip_statement(p, at);
@@ -110,11 +109,12 @@ AstFile *frontend_parse(Arena *a, Diag *d, const SourceFile *source)
         mpc_yyparse(&p);
     }
     Loc top = {source, 1, 1, 1};
-    file->root = p.root ? p.root : ast_decl(&p.maker, AST_file, top, NULL, (AstList){0},
-                                            (AstList){0});
+    file->root =
+        p.root ? p.root : ast_decl(&p.maker, AST_file, top, NULL, (AstList){0}, (AstList){0});
     if (!file->root->list.n && !diag_failed(d))
-        diag_error(d, (Loc){source, 0, 0, 0}, "the file is empty: it declares no model and no "
-                                              "data");
+        diag_error(d, (Loc){source, 0, 0, 0},
+                   "the file is empty: it declares no model and no "
+                   "data");
     return file;
 }
 

@@ -8,7 +8,7 @@
 typedef struct Parse {
     AstMaker maker;
     TokenVec tokens;
-    int next;  /* the token that the parser reads next */
+    int next; /* the token that the parser reads next */
     Ast *root;
 } Parse;
 

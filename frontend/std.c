@@ -1,7 +1,6 @@
 /* std.c: access to the embedded standard library (the .mpt files of std, made into C by embed_std.cmake). */
 #include "frontend/frontend.h"
-
-extern const StdFile mpc_std_files[]; /* ends with an empty row */
+#include "frontend/std_files.h"
 
 const StdFile *frontend_std(int *count)
 {

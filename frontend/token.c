@@ -25,10 +25,8 @@ static bool can_end(int kind)
     case T_CONTINUE:
     case ')':
     case ']':
-    case '}':
-        return true;
-    default:
-        return false;
+    case '}': return true;
+    default: return false;
     }
 }
 
@@ -150,8 +148,8 @@ bool token_scan(Scan *s)
             return false;
         if (t.kind == '}')
             end_statement(s, &out, t.loc);
-        bool begins = in_block && (!out.n || vec_last(&out).kind == T_NEWLINE ||
-                                   vec_last(&out).kind == '{');
+        bool begins =
+            in_block && (!out.n || vec_last(&out).kind == T_NEWLINE || vec_last(&out).kind == '{');
         i += begins ? begin_statement(&raw, i, &t) : 1;
         vec_push(s->arena, &out, t);
     }

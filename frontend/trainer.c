@@ -106,19 +106,13 @@ static bool is_names(const Ast *n)
 static const char *wanted(KeyType type, const Ast *value)
 {
     switch (type) {
-    case T_expr:
-        return NULL;
-    case T_names:
-        return is_names(value) ? NULL : "a name or a list of names";
-    case T_flag:
-        return value->kind == AST_bool ? NULL : "true or false";
-    case T_count:
-        return is_literal(value) || value->kind == AST_float ? "a whole number" : NULL;
-    case T_number:
-        return is_literal(value) ? "a number" : NULL;
+    case T_expr: return NULL;
+    case T_names: return is_names(value) ? NULL : "a name or a list of names";
+    case T_flag: return value->kind == AST_bool ? NULL : "true or false";
+    case T_count: return is_literal(value) || value->kind == AST_float ? "a whole number" : NULL;
+    case T_number: return is_literal(value) ? "a number" : NULL;
     case T_text:
-    case T_choice:
-        return value->kind == AST_str ? NULL : "a string";
+    case T_choice: return value->kind == AST_str ? NULL : "a string";
     }
     ICE("a trainer key of type %d", (int)type);
 }
@@ -169,14 +163,11 @@ static Ast *default_of(AstMaker *m, TrainerKey key, Loc loc)
     if (!*text)
         return NULL;
     switch (keys[key].type) {
-    case T_flag:
-        return ast_bool(m, loc, strcmp(text, "true") == 0);
+    case T_flag: return ast_bool(m, loc, strcmp(text, "true") == 0);
     case T_names:
-    case T_expr:
-        return ast_name(m, loc, text);
+    case T_expr: return ast_name(m, loc, text);
     case T_text:
-    case T_choice:
-        return ast_str(m, loc, text);
+    case T_choice: return ast_str(m, loc, text);
     default:
         if (*text == '-')
             return ast_unary(m, loc, AST_OP_neg, ast_number(m, loc, text + 1));

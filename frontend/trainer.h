@@ -22,9 +22,9 @@ typedef struct Trainer {
 /* False after an error. */
 bool trainer_read(AstMaker *m, const Ast *block, Trainer *t);
 
-bool trainer_flag(const Trainer *t, TrainerKey key);        /* absent: false */
+bool trainer_flag(const Trainer *t, TrainerKey key); /* absent: false */
 bool trainer_is(const Trainer *t, TrainerKey key, const char *text);
-bool trainer_is_zero(const Trainer *t, TrainerKey key);     /* literally 0 */
+bool trainer_is_zero(const Trainer *t, TrainerKey key); /* literally 0 */
 
 const char *trainer_key_name(TrainerKey key);
 int trainer_key_of(const char *name); /* -1 if there is none */
