@@ -1,0 +1,20 @@
+/* verify.h: what verify.c and verify_host.c share. */
+#ifndef MPC_IR_VERIFY_H
+#define MPC_IR_VERIFY_H
+
+#include "ir/ir.h"
+
+typedef struct Verify {
+    const Module *m;
+    const Graph *g; /* the graph and the node that are looked at; NULL outside */
+    const Node *n;
+    Diag *diag;
+    Arena *scratch;
+    bool ok;
+} Verify;
+
+void verify_fail(Verify *v, Loc loc, const char *fmt, ...) MPC_PRINTF(3, 4);
+void verify_expr(Verify *v, const HostExpr *e, Loc loc);
+void verify_host(Verify *v);
+
+#endif
