@@ -6,7 +6,7 @@ if(NOT FLEX_FOUND)
     list(APPEND MPC_MISSING flex)
 endif()
 
-find_package(BISON 3.7)
+find_package(BISON 3.8)
 if(NOT BISON_FOUND)
     list(APPEND MPC_MISSING bison)
 endif()

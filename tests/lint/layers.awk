@@ -48,7 +48,7 @@ function resolve(file, name,    dir)
     dir = file
     sub(/[^\/]*$/, "", dir)
     if ((dir name) in files) return dir name
-    if (("runtime/" name) in files && layer_of(file) ~ /^(runtime|tests)/) return "runtime/" name
+    if (("runtime/" name) in files && layer_of(file) ~ /^(runtime|tests|bench)/) return "runtime/" name
     return ""
 }
 
