@@ -71,7 +71,7 @@ static void crash_capture(Crash *crash, const Module *m, const char *pass)
     fclose(f);
 }
 
-/* Runs inside ICE(), so it allocates nothing that can fail loudly. */
+/* Also runs inside ICE(), so it allocates nothing that can fail loudly. */
 static void crash_report(void *ctx)
 {
     const Crash *crash = ctx;
@@ -136,8 +136,9 @@ static FILE *report_file(const PassOptions *opt)
     return opt->report != NULL ? opt->report : stderr;
 }
 
-/* Runs pass `id` unless it is switched off, then checks what it left. */
-static bool run_one(Module *m, const PassOptions *opt, Diag *diag, PassCounts *counts, PassId id)
+/* Runs pass `id` unless it is switched off, then checks what it left; *wrong: that was not right. */
+static bool run_one(Module *m, const PassOptions *opt, Diag *diag, PassCounts *counts, PassId id,
+                    bool *wrong)
 {
     const char *name = pass_info[id].name;
     PassCtx c = {.m = m, .opt = opt, .diag = diag, .arena = m->arena, .counts = counts};
@@ -154,9 +155,11 @@ static bool run_one(Module *m, const PassOptions *opt, Diag *diag, PassCounts *c
         m->last_pass = name;
         if (ok && opt->verify_ir) {
             ok = module_verify(m, diag);
+            *wrong = !ok;
         }
         if (ok && before != NULL) {
             ok = verify_pass(&c, id, before);
+            *wrong = !ok;
         }
         arena_free(c.scratch);
     }
@@ -173,7 +176,11 @@ bool passes_run(Module *m, const PassOptions *opt, Diag *diag)
     ice_hook(crash_report, &crash);
     for (int id = first_pass(m); id < PASS_COUNT && ok; id++) {
         crash_capture(&crash, m, pass_info[id].name);
-        ok = run_one(m, opt, diag, counts, (PassId)id);
+        bool wrong = false;
+        ok = run_one(m, opt, diag, counts, (PassId)id, &wrong);
+        if (wrong) {
+            crash_report(&crash);
+        }
         if (ok) {
             ok = dump_module(m, opt, diag, id);
         }

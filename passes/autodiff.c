@@ -1,0 +1,239 @@
+/* autodiff.c: reverse mode over `backward`.
+ *
+ * Needs:   the cast forward graph.
+ * Leaves:  no backward; in its place the nodes that compute the gradients and `gradients`, one operand a
+ *          parameter. Activation gradients have the type of their forward value. What a parameter becomes by
+ *          casts and shape ops has f32 gradients all the way, so a weight's gradient leaves the contraction's
+ *          accumulator in f32 and uses of one weight add up in f32; the derivative of its cast is the identity.
+ *
+ *   %3 = linear %x, %w, %b : f16    ->  ..
+ *   %5 = backward %4                    %7 = matmul %dy, %x {trans_a} : f32   "w.grad"
+ *                                       %9 = sum (cast %dy : f32)     : f32   "b.grad"
+ *                                       %t = gradients %7, %9 {params=["w","b"]}
+ *                                       (tests/passes/autodiff-linear.ir; rules in vjp.c) */
+#include "passes/vjp.h"
+
+#include "ir/base/strutil.h"
+#include "ir/base/text.h"
+#include "ir/base/vec.h"
+#include "passes/ctx.h"
+
+typedef struct Autodiff {
+    PassCtx *c;
+    Graph *g;
+    Rebuild r;
+    bool *needs;    /* by old id: depends on a parameter in a way that has a derivative */
+    bool *of_param; /* by old id: a parameter behind casts and shape ops */
+    Node **grad;    /* by old id: sum of what came in so far; of one backward */
+} Autodiff;
+
+/* ---- what gradients flow into -------------------------------------------------------------------- */
+
+static bool passes_on(const Node *n)
+{
+    return n->op == OP_scale_loss ||
+           (vjp_rule[n->op] != vjp_zero && (op_info[n->op].kind != KIND_Mark && n->op != OP_detach));
+}
+
+static void classify(Autodiff *a)
+{
+    a->needs = ARENA_ARRAY(a->c->scratch, bool, a->r.n);
+    a->of_param = ARENA_ARRAY(a->c->scratch, bool, a->r.n);
+    for (int i = 0; i < a->r.n; i++) {
+        const Node *n = a->r.old[i];
+        bool is_param = pass_param(n) != NULL && pass_is_float(n->dtype);
+        bool moves = op_info[n->op].kind == KIND_Move || op_info[n->op].kind == KIND_Cast;
+        a->needs[i] = is_param;
+        a->of_param[i] = is_param || moves;
+        for (int k = 0; k < n->nin; k++) {
+            bool flows = a->needs[n->in[k]->id] && pass_is_float(n->dtype) && passes_on(n);
+            a->needs[i] = a->needs[i] || flows;
+            a->of_param[i] = a->of_param[i] && a->of_param[n->in[k]->id];
+        }
+        a->of_param[i] = a->of_param[i] && a->needs[i];
+    }
+}
+
+static DType gradient_type(const Autodiff *a, const Node *n)
+{
+    return a->of_param[n->id] && n->dtype != DT_f64 ? DT_f32 : n->dtype;
+}
+
+/* ---- one node ------------------------------------------------------------------------------------ */
+
+/* A low type is summed in f32. */
+static Node *sum_to(Builder *b, Node *d, const Dims *dims)
+{
+    if (d == NULL || dims_equal(&d->dims, dims)) {
+        return d;
+    }
+    return build_sum_to(b, dtype_is_low(d->dtype) ? build_cast(b, d, DT_f32) : d, dims);
+}
+
+static void add_gradient(Autodiff *a, Builder *b, const Node *x, Node *d)
+{
+    if (d == NULL) {
+        return;
+    }
+    DType dt = gradient_type(a, x);
+    /* a parameter's gradient is summed over the batch in f32 from the start */
+    d = a->of_param[x->id] ? build_cast(b, d, dt) : d;
+    d = build_cast(b, sum_to(b, d, &x->dims), dt);
+    Node **sum = &a->grad[x->id];
+    *sum = *sum == NULL ? d : build2(b, OP_add, *sum, d);
+}
+
+static Node *scale_gradient(Builder *b, const Node *n, Node *dy)
+{
+    return build(b, OP_scale_loss, 1, &dy, n->attrs);
+}
+
+static const char *reason(Autodiff *a, const Node *n, const Node *x)
+{
+    return arena_printf(a->c->arena,
+                        a->of_param[x->id] ? WHY_BACKWARD "%s: a parameter's gradient is f32"
+                                           : WHY_BACKWARD "%s: runs in the type of its forward op",
+                        op_info[n->op].name);
+}
+
+/* Hands the gradient of n's result on to its operands. False: an error was reported. */
+static bool differentiate(Autodiff *a, Node *n)
+{
+    Node *dy = a->grad[n->id];
+    Builder b = {.graph = a->g, .diag = a->c->diag, .loc = n->loc, .name = n->name};
+    for (int i = 0; i < n->nin; i++) {
+        Node *x = n->in[i];
+        if (!a->needs[x->id]) {
+            continue;
+        }
+        if (vjp_rule[n->op] == vjp_none && n->op != OP_scale_loss) {
+            diag_error(a->c->diag, n->loc, "%s has no derivative, and a parameter reaches it here",
+                       op_info[n->op].name);
+            return false;
+        }
+        DType type = op_info[n->op].kind == KIND_Map ? map_dtype(n) : n->dtype;
+        Vjp v = {&b, n, dy, i, type, gradient_type(a, x)};
+        if (a->of_param[x->id] && dtype_is_low(type)) {
+            v.type = DT_f32;
+        }
+        b.why = reason(a, n, x);
+        b.name = pass_param(x) != NULL
+                     ? arena_printf(a->c->arena, "%s.grad", pass_param(x)->s)
+                     : n->name;
+        add_gradient(a, &b, x,
+                     n->op == OP_scale_loss ? scale_gradient(&b, n, dy) : vjp_rule[n->op](&v));
+    }
+    return true;
+}
+
+/* ---- one backward -------------------------------------------------------------------------------- */
+
+static bool steps_parameter(const Autodiff *a, const char *name)
+{
+    bool steps = false;
+    for (int i = 0; i < a->r.n; i++) {
+        const Node *n = a->r.old[i];
+        const Decl *d = n->op == OP_optimizer_step
+                            ? module_find(a->c->m, DECL_optimizer,
+                                          attrs_str(&n->attrs, ATTR_optimizer))
+                            : NULL;
+        const Attr *params = d != NULL ? attrs_find(&d->attrs, ATTR_params) : NULL;
+        for (int k = 0; params != NULL && k < params->strs.n; k++) {
+            steps = steps || str_eq(params->strs.v[k], name);
+        }
+    }
+    return steps;
+}
+
+/* Parameters that an optimizer here would move but that have no gradient. */
+static void warn_unreached(Autodiff *a, const Node *backward, int n, const char *const *reached)
+{
+    Text *list = text_new(a->c->scratch);
+    int missing = 0;
+    for (int i = 0; i < a->c->m->ntensors; i++) {
+        const Tensor *t = a->c->m->tensors[i];
+        bool has = t->role != TENSOR_param || !steps_parameter(a, t->name);
+        for (int k = 0; k < n && !has; k++) {
+            has = str_eq(reached[k], t->name);
+        }
+        if (!has) {
+            text_printf(list, "%s%s", missing++ > 0 ? ", " : "", t->name);
+        }
+    }
+    if (missing > 0) {
+        diag_warning(a->c->diag, backward->loc,
+                     "the loss does not depend on %s: %s no gradient and will not be trained",
+                     list->at, missing == 1 ? "it has" : "they have");
+    }
+}
+
+/* backward -> gradients; NULL after an error. */
+static Node *expand_backward(Autodiff *a, Node *backward)
+{
+    Node *loss = backward->in[0];
+    const char *model = attrs_str(&backward->attrs, ATTR_model);
+    if (!a->needs[loss->id]) {
+        diag_error(a->c->diag, backward->loc, "backward: no parameter reaches this loss");
+        return NULL;
+    }
+    a->grad = ARENA_ARRAY(a->c->scratch, Node *, a->r.n);
+    Builder b = {.graph = a->g, .diag = a->c->diag, .loc = backward->loc,
+                 .why = WHY_BACKWARD "the loss: starts with 1"};
+    a->grad[loss->id] = build_const(&b, loss->dtype, 1);
+    VEC(Node *) grads = {0};
+    VEC(const char *) names = {0};
+    for (int i = backward->id - 1; i >= 0; i--) {
+        Node *n = a->r.old[i];
+        if (a->grad[i] != NULL && n->nin > 0 && !differentiate(a, n)) {
+            return NULL;
+        }
+    }
+    for (int i = 0; i < backward->id; i++) {
+        const Attr *param = pass_param(a->r.old[i]);
+        if (a->grad[i] != NULL && param != NULL &&
+            (model == NULL || str_starts(param->s, model))) {
+            vec_push(a->c->scratch, &grads, a->grad[i]);
+            vec_push(a->c->scratch, &names, param->s);
+        }
+    }
+    warn_unreached(a, backward, names.n, names.at);
+    if (grads.n == 0) {
+        diag_error(a->c->diag, backward->loc, "backward: no parameter of %s reaches this loss",
+                   model);
+        return NULL;
+    }
+    b.why = NULL;
+    Attrs attrs = {0};
+    attrs_set_strs(a->c->arena, &attrs, ATTR_params, names.n, names.at);
+    return build(&b, OP_gradients, grads.n, grads.at, attrs);
+}
+
+static bool differentiate_graph(PassCtx *c, Graph *g)
+{
+    Autodiff a = {.c = c, .g = g, .r = rebuild_begin(g, c->scratch)};
+    bool ok = true;
+    classify(&a);
+    for (int i = 0; i < a.r.n; i++) {
+        Node *n = a.r.old[i];
+        rebuild_operands(&a.r, n);
+        if (n->op != OP_backward) {
+            rebuild_keep(&a.r, n);
+            continue;
+        }
+        Node *gradients = expand_backward(&a, n);
+        ok = ok && gradients != NULL;
+        rebuild_replace(&a.r, n, gradients);
+    }
+    rebuild_end(&a.r);
+    graph_dce(g);
+    return ok;
+}
+
+bool pass_autodiff(PassCtx *c)
+{
+    bool ok = true;
+    for (int i = 0; i < c->m->ngraphs; i++) {
+        ok = differentiate_graph(c, c->m->graphs[i]) && ok;
+    }
+    return ok;
+}
