@@ -15,9 +15,9 @@
 
 typedef enum BufferPlace {
     PLACE_persistent, /* at offset in the arena: tensors that outlive a step */
-    PLACE_transient,  /* at persistent_bytes + offset in the arena, shared by all graphs the host program calls */
-    PLACE_prepare,    /* at offset in the scratch of a loader: transients of Prepare graphs, which run beside a step */
-    PLACE_field       /* a field of the batch (raw in Prepare graphs, prepared elsewhere); the runtime's memory */
+    PLACE_transient, /* at persistent_bytes + offset in the arena, shared by all graphs the host program calls */
+    PLACE_prepare, /* at offset in the scratch of a loader: transients of Prepare graphs, which run beside a step */
+    PLACE_field /* a field of the batch (raw in Prepare graphs, prepared elsewhere); the runtime's memory */
 } BufferPlace;
 
 typedef enum BufferRole {
@@ -26,28 +26,29 @@ typedef enum BufferRole {
     BUFFER_moment,
     BUFFER_scaler,
     BUFFER_working,
-    BUFFER_input,      /* field of the batch */
-    BUFFER_number,     /* scalar that the host writes before the call (lr, host expressions) or reads after it */
+    BUFFER_input, /* field of the batch */
+    BUFFER_number, /* scalar that the host writes before the call (lr, host expressions) or reads after it */
     BUFFER_activation, /* needed by the backward or by the next kernel */
     BUFFER_gradient,
-    BUFFER_scratch,    /* packed panels, partial sums */
-    BUFFER_output,     /* prepared field */
+    BUFFER_scratch, /* packed panels, partial sums */
+    BUFFER_output,  /* prepared field */
     BUFFER_ROLES
 } BufferRole;
 extern const char *const buffer_role_name[BUFFER_ROLES];
 
 typedef struct Buffer {
-    const char *name; /* a C identifier, unique in the plan: "fc1_weight", "h1" */
-    const char *what; /* for readers: "relu(fc1(x))", "packed panels of fc1.weight" */
+    const char *name;   /* a C identifier, unique in the plan: "fc1_weight", "h1" */
+    const char *what;   /* for readers: "relu(fc1(x))", "packed panels of fc1.weight" */
     const Graph *graph; /* NULL: persistent */
     BufferPlace place;
     BufferRole role;
     DType dtype;
-    Dims dims;        /* symbols of graph; bytes are at their bounds */
+    Dims dims; /* symbols of graph; bytes are at their bounds */
     int64_t bytes, offset;
     const Tensor *tensor; /* persistent ones */
     const char *field;    /* PLACE_field: its name; RNG keys: "rng" */
-    int first, last;      /* launches of the graph that write it first and need it last; persistent: 0, INT_MAX */
+    int first,
+        last; /* launches of the graph that write it first and need it last; persistent: 0, INT_MAX */
     Loc loc;
 } Buffer;
 
@@ -62,7 +63,8 @@ typedef enum KernelKind {
     /* space [K.., R..]: the last nreduce axes are reduced in order, outputs have the kept axes. Where the last kept
      * axis has stride 1 the loop runs along it (sums over the batch). Tiles split the kept axes. */
     KERNEL_Col,
-    /* space [N], everything reduced: tile i sums points [i * ceil(N / ntiles), ...) into element i of output 0. */
+    /* space [N, ..], everything reduced: tile i sums indices [i * ceil(N / ntiles), ...) of axis 0, in order, into
+     * element i of output 0. */
     KERNEL_Full,
     /* space [batch.., M, N, K]: acc = sum over K of a * b in f32; then the epilogue on [batch.., M, N]. */
     KERNEL_Contract,
@@ -83,15 +85,15 @@ typedef struct Access {
 } Access;
 
 typedef enum ScalarKind {
-    SC_load,    /* at */
-    SC_const,   /* value */
-    SC_index,   /* the number at.offset + sum of index[axis] * at.stride[axis], in dtype: iota */
-    SC_dim,     /* dim, as a number */
-    SC_op,      /* op of KIND_Map over in[] */
-    SC_cast,    /* in[0] in dtype */
+    SC_load,  /* at */
+    SC_const, /* value */
+    SC_index, /* the number at.offset + sum of index[axis] * at.stride[axis], in dtype: iota */
+    SC_dim,   /* dim, as a number */
+    SC_op,    /* op of KIND_Map over in[] */
+    SC_cast,  /* in[0] in dtype */
     SC_uniform, /* in[0]: the sample's key; path; the element within the sample is what SC_index would give */
-    SC_acc,     /* the contraction's f32 accumulator */
-    SC_reduce,  /* op (sum mean amax amin) of in[0]: Row: along the last axis; Col, Full: along reduced axes */
+    SC_acc, /* the contraction's f32 accumulator */
+    SC_reduce, /* op (sum mean amax amin) of in[0]: Row: along the last axis; Col, Full: along reduced axes */
 } ScalarKind;
 
 /* One value of a body. Low dtypes (f16, bf16, f8) are computed in f32 and rounded to dtype at once (exact). */
@@ -104,7 +106,7 @@ typedef struct Scalar {
     double value;
     Dim dim;
     const char *path;
-    bool per_row;     /* Row: does not vary along the last axis. Col, Full: comes after the reduction */
+    bool per_row; /* Row: does not vary along the last axis. Col, Full: comes after the reduction */
     const char *name; /* "h1", "relu"; NULL for none */
     const char *why;
     Loc loc;
@@ -125,9 +127,10 @@ typedef struct Kernel {
     const char *name; /* a C identifier, unique: "fc1_linear_relu" */
     KernelKind kind;
     int id;
-    Dims space;   /* symbols of the graph of the first call */
-    bool any_size; /* space is [n], operands are contiguous or constant: calls give n (optimizer updates) */
-    int nreduce;  /* Col: trailing axes that are reduced; Row, Full: 1 */
+    Dims space; /* symbols of the graph of the first call */
+    bool
+        any_size; /* space is [n], operands are contiguous or constant: calls give n (optimizer updates) */
+    int nreduce; /* Col: trailing axes that are reduced; Row: 1; Full: all */
     int noperands;
     KOperand *operands;
     int nscalars;
@@ -136,10 +139,12 @@ typedef struct Kernel {
     KOutput *outputs;
     int guard; /* scalar (rank-0 load) that says: leave everything as it is and return; -1 for none */
     /* Contract: operand elements, each a load followed by casts, as scalars; batch axes come first in space. */
-    int a, b;        /* scalars: element (m, k) and (k, n) */
+    int a, b; /* scalars: element (m, k) and (k, n) */
     int nbatch;
-    int packed_a, packed_b; /* operands: scratch for the packed panels (runtime/abi/gemm_params.h) */
-    int ntiles;      /* Full: number of partial sums */
+    int packed_a,
+        packed_b; /* operands: scratch for the packed panels (runtime/abi/gemm_params.h); -1: the compute
+                               tiles own them */
+    int ntiles;       /* Full: number of partial sums */
     const char *what; /* "relu(fc1(x))" */
     const char *why;  /* precision sentence */
     Loc loc;
@@ -168,20 +173,21 @@ typedef struct GraphPlan {
     Launch *launches;
     /* Arguments and results that the caller moves: field buffers by name, numbers. */
     int nfields;
-    const Buffer **fields; /* batch fields read (or raw fields of a Prepare graph); "rng" among them */
+    const Buffer *
+        *fields; /* batch fields read (or raw fields of a Prepare graph); "rng" among them */
     int noutputs;
     const Buffer **outputs; /* Prepare: fields written */
     int nnumbers_in;
     struct {
         const Buffer *buffer;
-        const HostExpr *expr;  /* NULL: the learning rate of */
+        const HostExpr *expr; /* NULL: the learning rate of */
         const char *optimizer;
-    } *numbers_in;
+    } * numbers_in;
     int nnumbers_out;
     struct {
         const Buffer *buffer;
         const char *name; /* host variable, "step.grad_norm", ... */
-    } *numbers_out;
+    } * numbers_out;
     double flops, bytes; /* a call at the bounds */
 } GraphPlan;
 
@@ -195,8 +201,8 @@ typedef struct Plan {
     int ngraphs;
     GraphPlan *graphs; /* parallel to module->graphs */
     int64_t persistent_bytes, transient_bytes, prepare_bytes, arena_bytes;
-    int64_t lower_bound; /* largest sum of live transients at any launch */
-    int max_threads_scratch; /* bytes of private scratch a thread needs */
+    int64_t lower_bound;    /* largest sum of live transients at any launch */
+    int64_t thread_scratch; /* bytes of private scratch that each thread needs */
 } Plan;
 
 enum { ARENA_ALIGN = 64 };

@@ -11,13 +11,16 @@
  *                                                 %5 = sum %4 {axes=[1], keepdim}    : f32[B,1]
  *                                                 %6 = div %4, %5                    : f32[B,10]
  *
- * What the forward and the backward of one loss share (largest, exponentials, sums) is found by the common
- * subexpressions' pass afterwards, so both end in one kernel. */
+ * Ends with a round of simplify: what the forward and the backward of one loss share (largest, exponentials, sums)
+ * becomes one, so both end in one kernel. */
 #include "passes/ctx.h"
 
 typedef Node *Decompose(Builder *b, const Node *n);
 
-static DType wide(DType dt) { return dt == DT_f64 ? DT_f64 : DT_f32; }
+static DType wide(DType dt)
+{
+    return dt == DT_f64 ? DT_f64 : DT_f32;
+}
 
 static Node *reduce_axis(Builder *b, Op op, Node *x, int axis)
 {
@@ -48,7 +51,10 @@ static Node *log_sum(Builder *b, const Exponentials *s)
     return build2(b, OP_add, s->max, build1(b, OP_log, s->sum));
 }
 
-static int last_axis(const Node *x) { return x->dims.rank - 1; }
+static int last_axis(const Node *x)
+{
+    return x->dims.rank - 1;
+}
 
 static Node *decompose_softmax(Builder *b, const Node *n)
 {
@@ -110,7 +116,8 @@ static Node *decompose_argmax(Builder *b, const Node *n)
     int axis = (int)attrs_int(&n->attrs, ATTR_axis, 0);
     Node *max = reduce_axis(b, OP_amax, x, axis);
     Node *hit = build2(b, OP_or, build2(b, OP_eq, x, max), build2(b, OP_ne, x, x));
-    Node *at = build3(b, OP_where, hit, indices(b, &x->dims, axis), build_const(b, DT_i32, INT32_MAX));
+    Node *at =
+        build3(b, OP_where, hit, indices(b, &x->dims, axis), build_const(b, DT_i32, INT32_MAX));
     return drop_axis(b, reduce_axis(b, OP_amin, at, axis), n);
 }
 
@@ -135,7 +142,8 @@ static Node *decompose_linear(Builder *b, const Node *n)
 /* What cross entropy and its gradient are made of; per row, the class axis kept with length 1. */
 typedef struct Loss {
     Exponentials s;
-    Node *target, *valid, *count; /* target: bool, where the class is the label; count: f32 scalar, at least 1 */
+    Node *target, *valid,
+        *count; /* target: bool, where the class is the label; count: f32 scalar, at least 1 */
     double smoothing;
     int classes;
 } Loss;
@@ -180,7 +188,8 @@ static Node *decompose_cross_entropy_grad(Builder *b, const Node *n)
     DType dt = l.s.x->dtype;
     Node *zero = build_const(b, dt, 0);
     double on = 1 - l.smoothing, off = l.smoothing / l.classes;
-    Node *want = build3(b, OP_where, l.target, build_const(b, dt, on + off), build_const(b, dt, off));
+    Node *want =
+        build3(b, OP_where, l.target, build_const(b, dt, on + off), build_const(b, dt, off));
     Node *excess = build2(b, OP_sub, build2(b, OP_div, l.s.e, l.s.sum), want);
     Node *share = build2(b, OP_div, build_cast(b, n->in[0], dt), l.count);
     return build3(b, OP_where, l.valid, build2(b, OP_mul, excess, share), zero);
@@ -225,5 +234,5 @@ bool pass_decompose(PassCtx *c)
             return false;
         }
     }
-    return true;
+    return pass_simplify(c);
 }

@@ -40,7 +40,8 @@ static bool narrows(const Node *cast)
 
 static bool is_virtual(const Fusion *f, const Node *n)
 {
-    if (op_info[n->op].kind == KIND_Leaf || map_moves(n->op) || f->cheap[n->id] || f->sink[n->id] != NULL) {
+    if (op_info[n->op].kind == KIND_Leaf || map_moves(n->op) || f->cheap[n->id] ||
+        f->sink[n->id] != NULL) {
         return true;
     }
     if (n->op != OP_cast) {
@@ -140,7 +141,7 @@ static void find_sinks(Fusion *f, const Users *u)
 
 /* ---- joining ------------------------------------------------------------------------------------------- */
 
-static bool reaches(const Fusion *f, int from, int target, bool *seen)
+static bool reaches_in(const Fusion *f, int from, int target, bool *seen)
 {
     if (from == target) {
         return true;
@@ -151,11 +152,19 @@ static bool reaches(const Fusion *f, int from, int target, bool *seen)
     seen[from] = true;
     const IntVec *needs = &f->clusters.at[from]->needs;
     for (int i = 0; i < needs->n; i++) {
-        if (reaches(f, needs->at[i], target, seen)) {
+        if (reaches_in(f, needs->at[i], target, seen)) {
             return true;
         }
     }
     return false;
+}
+
+bool fuse_needs(const Fusion *f, int from, int target)
+{
+    Arena *scratch = arena_new();
+    bool yes = reaches_in(f, from, target, ARENA_ARRAY(scratch, bool, f->clusters.n));
+    arena_free(scratch);
+    return yes;
 }
 
 typedef struct Gather {
@@ -181,7 +190,7 @@ static bool gather_root(void *ctx, Node *root, const Linear *at)
     return true;
 }
 
-static void add_need(Fusion *f, Cluster *c, int id)
+void fuse_order(Fusion *f, Cluster *c, int id)
 {
     for (int i = 0; i < c->needs.n; i++) {
         if (c->needs.at[i] == id) {
@@ -203,7 +212,7 @@ static void add_reads(Fusion *f, Cluster *c, const NodeVec *reads)
         }
         if (!known) {
             vec_push(f->arena, &c->reads, r);
-            add_need(f, c, f->of[r->id]);
+            fuse_order(f, c, f->of[r->id]);
         }
     }
 }
@@ -234,8 +243,7 @@ static bool no_cycle(Fusion *f, const Cluster *c, const NodeVec *reads)
 {
     for (int i = 0; i < reads->n; i++) {
         int from = f->of[reads->at[i]->id];
-        bool *seen = ARENA_ARRAY(f->arena, bool, f->clusters.n);
-        if (from >= 0 && reaches(f, from, c->id, seen)) {
+        if (from >= 0 && fuse_needs(f, from, c->id)) {
             return false;
         }
     }
@@ -342,15 +350,14 @@ static Reduction classify(const Fusion *f, const Node *n)
         reduced[axes != NULL ? axes->ints.v[i] : i] = true;
     }
     Reduction r = {.kind = KERNEL_Row, .map = {.rank = x->rank, .space_rank = x->rank}};
-    bool trailing = true, all = true;
-    for (int part = 0; part < 2; part++) {
+    bool in_order = true, all = true;
+    for (int part = 0; part < 2; part++) { /* kept axes, then reduced ones */
         for (int d = 0; d < x->rank; d++) {
             if (reduced[d] != (part == 1)) {
-                trailing = trailing && (part == 1 || d + 1 == x->rank || true);
                 continue;
             }
             r.nreduce += part;
-            trailing = trailing && r.space.rank == d;
+            in_order = in_order && r.space.rank == d;
             all = all && (part == 1 || dim_is_one(x->d[d]));
             r.map.m[d][r.space.rank] = dim_of(dim_is_one(x->d[d]) ? 0 : 1);
             r.space.d[r.space.rank++] = x->d[d];
@@ -360,7 +367,7 @@ static Reduction classify(const Fusion *f, const Node *n)
     if (!dims_count(x, &count)) {
         ICE("%s: too many symbolic dimensions", op_info[n->op].name);
     }
-    if (!trailing) {
+    if (!in_order) {
         r.kind = KERNEL_Col;
     } else if (all && dim_bound(f->g, count) > FULL_LIMIT) {
         r.kind = KERNEL_Full;
@@ -494,7 +501,8 @@ static void copy_results(Graph *g)
         const char *state = attrs_str(&x->attrs, ATTR_state);
         const char *param = attrs_str(&x->attrs, ATTR_param);
         const char *own = state != NULL ? state : param;
-        bool same = g->results[r].kind == RESULT_State && own != NULL && strcmp(own, g->results[r].name) == 0;
+        bool same = g->results[r].kind == RESULT_State && own != NULL &&
+                    strcmp(own, g->results[r].name) == 0;
         bool shared = false;
         for (int k = 0; k < r; k++) {
             shared = shared || g->results[k].value == x;

@@ -20,13 +20,13 @@ typedef VEC(int) IntVec;
 typedef struct Cluster {
     int id;
     KernelKind kind;
-    Dims space;     /* Contract: batch.., M, N, K; Col: kept.., reduced..; see plan.h */
-    int nreduce;    /* trailing axes of space that results do not have */
-    IndexMap base;  /* from space to the node that set it up; for reductions to its operand */
-    NodeVec nodes;  /* real ones, in order */
-    NodeVec reads;  /* what it reads from memory: arguments and real nodes of other clusters */
-    IntVec needs;   /* clusters of those */
-    bool copies;    /* a Map whose one node is a pad or concat: spelled as copies of the parts */
+    Dims space;    /* Contract: batch.., M, N, K; Col: kept.., reduced..; see plan.h */
+    int nreduce;   /* trailing axes of space that results do not have */
+    IndexMap base; /* from space to the node that set it up; for reductions to its operand */
+    NodeVec nodes; /* real ones, in order */
+    NodeVec reads; /* what it reads from memory: arguments and real nodes of other clusters */
+    IntVec needs;  /* clusters of those */
+    bool copies;   /* a Map whose one node is a pad or concat: spelled as copies of the parts */
 } Cluster;
 
 typedef VEC(Cluster *) ClusterVec;
@@ -72,5 +72,7 @@ void gather_maps(const Node *embedding, const IndexMap *map, IndexMap *indices, 
 IndexMap random_key_map(const IndexMap *map); /* to the keys of a uniform */
 
 bool fuse_is_root(const Fusion *f, const Node *n);
+bool fuse_needs(const Fusion *f, int from, int target); /* also through others */
+void fuse_order(Fusion *f, Cluster *c, int id);         /* c runs after cluster id */
 
 #endif

@@ -34,7 +34,8 @@ void contract_maps(const Cluster *c, const Node *matmul, IndexMap *a, IndexMap *
 {
     int rank = c->space.rank, nbatch = rank - 3;
     const Node *in[2] = {matmul->in[0], matmul->in[1]};
-    bool trans[2] = {attrs_bool(&matmul->attrs, ATTR_trans_a), attrs_bool(&matmul->attrs, ATTR_trans_b)};
+    bool trans[2] = {attrs_bool(&matmul->attrs, ATTR_trans_a),
+                     attrs_bool(&matmul->attrs, ATTR_trans_b)};
     IndexMap *maps[2] = {a, b};
     for (int s = 0; s < 2; s++) {
         const Dims *dims = &in[s]->dims;
@@ -107,8 +108,8 @@ bool walk_operands(Walk *w, Node *n, const IndexMap *map)
         return walk_move(w, n, map);
     }
     for (int i = 0; i < n->nin; i++) {
-        IndexMap in = kind == KIND_Leaf ? random_key_map(map)
-                                        : map_operand(&n->dims, &n->in[i]->dims, map);
+        IndexMap in =
+            kind == KIND_Leaf ? random_key_map(map) : map_operand(&n->dims, &n->in[i]->dims, map);
         if (!walk_node(w, n->in[i], &in)) {
             return false;
         }

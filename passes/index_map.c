@@ -3,7 +3,10 @@
 
 #include "ir/plan.h"
 
-bool dim_is_one(Dim d) { return dim_is_const(d) && d.k == 1; }
+bool dim_is_one(Dim d)
+{
+    return dim_is_const(d) && d.k == 1;
+}
 
 bool dim_add(Dim a, Dim b, Dim *out)
 {
@@ -203,9 +206,13 @@ static Follow *const follow[OP_COUNT] = {
     [OP_reshape] = follow_reshape, [OP_detach] = follow_detach,
 };
 
-bool map_moves(Op op) { return follow[op] != NULL; }
+bool map_moves(Op op)
+{
+    return follow[op] != NULL;
+}
 
-bool map_move(const Graph *g, const Dims *space, const Node *move, const IndexMap *map, IndexMap *in)
+bool map_move(const Graph *g, const Dims *space, const Node *move, const IndexMap *map,
+              IndexMap *in)
 {
     return follow[move->op]((Space){g, space}, move, map, in);
 }

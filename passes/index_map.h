@@ -24,7 +24,8 @@ typedef struct Linear {
 IndexMap map_identity(const Dims *space);
 bool map_moves(Op op); /* a move that a map can follow: not pad, not concat */
 /* The map to the operand of a move, from the map to its result. false: not affine. g gives the symbols' bounds. */
-bool map_move(const Graph *g, const Dims *space, const Node *move, const IndexMap *map, IndexMap *in);
+bool map_move(const Graph *g, const Dims *space, const Node *move, const IndexMap *map,
+              IndexMap *in);
 bool map_reshape(const Graph *g, const Dims *space, const Dims *from, const Dims *to,
                  const IndexMap *map, IndexMap *in);
 /* The map to an operand that broadcasts to `dims`. */

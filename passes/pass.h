@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "ir/ir.h"
+#include "ir/plan.h"
 
 typedef enum PassId {
 #define PASS(name, meaning) PASS_##name,
@@ -55,5 +56,14 @@ bool passes_run(Module *m, const PassOptions *opt, Diag *diag);
 /* How `why` begins on nodes that no line of the file stands for; --explain lists the others. */
 #define WHY_BACKWARD "backward of "
 #define WHY_UPDATE "update: "
+
+/* ---- the plan (plan_lower.c) --------------------------------------------------------------------------- */
+
+typedef struct PlanOptions {
+    int isa; /* enum MpcIsa of runtime/abi/gemm_params.h: sizes of packed panels */
+} PlanOptions;
+
+/* Needs all passes run. The graphs are used up: fusion adds nodes to them. */
+Plan *plan_module(Arena *arena, Module *m, const PlanOptions *opt);
 
 #endif
