@@ -1,0 +1,319 @@
+/* rt_loader.c: batches in a fixed order, gathered and prepared by a thread of the loader while the batch
+ * before is in use. The order of pass e is a permutation keyed by (seed, e); which thread does the work, and
+ * when, changes nothing. Two slots: one in the caller's hands, one being filled.
+ */
+#include "rt_loader.h"
+#include "rt_random.h"
+#include "rt_run.h"
+#include "rt_thread.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Slot {
+    unsigned char **raw; /* one a field of the set */
+    unsigned char **out; /* one a field handed out; raw's own without `prepare` */
+    int64_t *rng;
+    int64_t n;
+    int64_t index;
+} Slot;
+
+struct MpcLoader {
+    const MpcLoaderDecl *decl;
+    const RtSet *set;
+    int64_t batch_size, batches;
+    uint64_t seed;
+    int64_t pass;    /* of the current or last one; -1 before the first */
+    uint32_t *order; /* row numbers within the set, for this pass */
+    Slot slot[2];    /* batch b uses slot b % 2 */
+    void *scratch;
+    MpcRun *run;
+    bool in_pass;
+    int64_t handed_out;
+
+    /* With a thread: the pass it works on, how many batches it has filled, how many it may fill. */
+    bool prefetch, started, quit;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int64_t filled, allowed;
+    bool order_wanted, idle;
+};
+
+/* ---- one batch ---- */
+
+static void fill(MpcLoader *l, Slot *s, int64_t index)
+{
+    const RtSet *set = l->set;
+    const RtTable *t = set->table;
+    int64_t first = index * l->batch_size, left = set->count - first;
+    s->index = index;
+    s->n = left < l->batch_size ? left : l->batch_size;
+    for (int64_t i = 0; i < s->n; i++) {
+        int64_t at = l->decl->shuffle ? l->order[first + i] : first + i;
+        s->rng[i] = l->pass << 32 | (set->rows ? set->rows[at] : at);
+    }
+    for (int f = 0; f < t->decl->n_fields; f++) {
+        size_t stride = t->stride[f];
+        for (int64_t i = 0; i < s->n; i++) {
+            size_t row = (size_t)(s->rng[i] & UINT32_MAX);
+            memcpy(s->raw[f] + (size_t)i * stride, t->column[f] + row * stride, stride);
+        }
+    }
+    if (l->decl->prepare)
+        l->decl->prepare(&(MpcPrepare){.n = s->n,
+                                       .in = (const void *const *)s->raw,
+                                       .out = (void *const *)s->out,
+                                       .rng = s->rng,
+                                       .seed = l->seed,
+                                       .scratch = l->scratch});
+}
+
+static void make_order(MpcLoader *l)
+{
+    if (l->decl->shuffle)
+        rt_permutation(l->order, l->set->count, l->seed, (uint32_t)l->pass, "shuffle");
+}
+
+/* ---- the thread ---- */
+
+static void *loader_main(void *arg)
+{
+    MpcLoader *l = arg;
+    pthread_mutex_lock(&l->lock);
+    while (!l->quit) {
+        if (!l->order_wanted && l->filled >= l->allowed) {
+            l->idle = true;
+            pthread_cond_broadcast(&l->changed);
+            pthread_cond_wait(&l->changed, &l->lock);
+            continue;
+        }
+        l->idle = false;
+        bool order = l->order_wanted;
+        int64_t next = l->filled;
+        l->order_wanted = false;
+        pthread_mutex_unlock(&l->lock);
+        if (order)
+            make_order(l);
+        else
+            fill(l, &l->slot[next % 2], next);
+        pthread_mutex_lock(&l->lock);
+        if (!order) {
+            l->filled = next + 1;
+            pthread_cond_broadcast(&l->changed);
+        }
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+static int64_t fewer(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- passes ---- */
+
+void mpc_loader_begin(MpcLoader *l)
+{
+    mpc_loader_end(l);
+    l->pass++;
+    l->in_pass = true;
+    l->handed_out = 0;
+    if (l->prefetch) {
+        pthread_mutex_lock(&l->lock);
+        l->order_wanted = l->decl->shuffle;
+        l->filled = 0;
+        l->allowed = fewer(2, l->batches);
+        l->idle = false;
+        pthread_cond_broadcast(&l->changed);
+        pthread_mutex_unlock(&l->lock);
+    } else {
+        make_order(l);
+    }
+    if (l->run)
+        rt_pass_begins(l->run, l);
+}
+
+static Slot *next_slot(MpcLoader *l)
+{
+    int64_t index = l->handed_out;
+    Slot *s = &l->slot[index % 2];
+    if (!l->prefetch) {
+        fill(l, s, index);
+        return s;
+    }
+    pthread_mutex_lock(&l->lock);
+    /* The batch handed out before is given back now, so its slot may be filled again. */
+    l->allowed = fewer(index + 2, l->batches);
+    pthread_cond_broadcast(&l->changed);
+    while (l->filled <= index)
+        pthread_cond_wait(&l->changed, &l->lock);
+    pthread_mutex_unlock(&l->lock);
+    return s;
+}
+
+bool mpc_loader_next(MpcLoader *l, MpcBatch *batch)
+{
+    if (!l->in_pass)
+        return false;
+    if (l->handed_out >= l->batches || (l->run && rt_pass_stops(l->run, l))) {
+        mpc_loader_end(l);
+        return false;
+    }
+    Slot *s = next_slot(l);
+    l->handed_out++;
+    *batch = (MpcBatch){
+        .n = s->n, .index = s->index, .field = (const void *const *)s->out, .rng = s->rng};
+    if (l->run)
+        rt_batch_begins(l->run, l, s->n);
+    return true;
+}
+
+void mpc_loader_end(MpcLoader *l)
+{
+    if (!l->in_pass)
+        return;
+    l->in_pass = false;
+    if (l->prefetch) {
+        pthread_mutex_lock(&l->lock);
+        l->allowed = 0;
+        while (!l->idle)
+            pthread_cond_wait(&l->changed, &l->lock);
+        pthread_mutex_unlock(&l->lock);
+    }
+    if (l->run)
+        rt_pass_ends(l->run, l);
+}
+
+/* ---- making ---- */
+
+static const MpcField *fields_out(const MpcLoaderDecl *decl, const MpcField *fields, int n_fields,
+                                  int *n)
+{
+    *n = decl->prepare ? decl->n_out : n_fields;
+    return decl->prepare ? decl->out : fields;
+}
+
+size_t rt_loader_bytes(const MpcLoaderDecl *decl, const MpcField *fields, int n_fields)
+{
+    size_t row = sizeof(int64_t);
+    for (int i = 0; i < n_fields; i++)
+        row += rt_field_bytes(&fields[i]);
+    for (int i = 0; decl->prepare && i < decl->n_out; i++)
+        row += rt_field_bytes(&decl->out[i]);
+    return 2 * row * (size_t)decl->batch_max + decl->scratch_bytes;
+}
+
+static void make_slot(MpcLoader *l, Slot *s)
+{
+    const MpcData *data = l->set->table->decl;
+    size_t bound = (size_t)l->decl->batch_max;
+    int n_out;
+    const MpcField *out = fields_out(l->decl, data->fields, data->n_fields, &n_out);
+    s->rng = rt_alloc_aligned(bound * sizeof *s->rng);
+    s->raw = rt_alloc_zero((size_t)data->n_fields, sizeof *s->raw);
+    for (int i = 0; i < data->n_fields; i++)
+        s->raw[i] = rt_alloc_aligned(bound * rt_field_bytes(&data->fields[i]));
+    s->out = s->raw;
+    if (l->decl->prepare) {
+        s->out = rt_alloc_zero((size_t)n_out, sizeof *s->out);
+        for (int i = 0; i < n_out; i++)
+            s->out[i] = rt_alloc_aligned(bound * rt_field_bytes(&out[i]));
+    }
+}
+
+static void free_slot(MpcLoader *l, Slot *s)
+{
+    for (int i = 0; s->out && s->out != s->raw && i < l->decl->n_out; i++)
+        free(s->out[i]);
+    if (s->out != s->raw)
+        free(s->out);
+    for (int i = 0; s->raw && i < l->set->table->decl->n_fields; i++)
+        free(s->raw[i]);
+    free(s->raw);
+    free(s->rng);
+}
+
+MpcLoader *rt_loader_new(const MpcLoaderDecl *decl, const RtSet *set, int64_t batch_size,
+                         uint64_t seed, bool prefetch, MpcRun *run, RtErr *e)
+{
+    if (batch_size < 1 || batch_size > decl->batch_max) {
+        rt_err(e, "%s: batch size %lld is outside 1 to %lld", decl->name, (long long)batch_size,
+               (long long)decl->batch_max);
+        rt_hint(e, "the program's memory was planned for %lld; compile it again for more",
+                (long long)decl->batch_max);
+        return NULL;
+    }
+    MpcLoader *l = rt_alloc_zero(1, sizeof *l);
+    *l = (MpcLoader){.decl = decl,
+                     .set = set,
+                     .batch_size = batch_size,
+                     .seed = seed,
+                     .pass = -1,
+                     .run = run,
+                     .idle = true};
+    l->batches =
+        decl->drop_last ? set->count / batch_size : (set->count + batch_size - 1) / batch_size;
+    if (!l->batches) {
+        rt_err(e, "%s: %lld samples do not fill one batch of %lld, and drop_last drops the rest",
+               decl->name, (long long)set->count, (long long)batch_size);
+        free(l);
+        return NULL;
+    }
+    if (decl->shuffle)
+        l->order = rt_alloc((size_t)set->count * sizeof *l->order);
+    l->scratch = rt_alloc_aligned(decl->scratch_bytes);
+    make_slot(l, &l->slot[0]);
+    make_slot(l, &l->slot[1]);
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->changed, NULL);
+    l->prefetch = prefetch;
+    if (prefetch && !(l->started = rt_thread_start(&l->thread, loader_main, l, e))) {
+        rt_loader_free(l);
+        return NULL;
+    }
+    return l;
+}
+
+void rt_loader_free(MpcLoader *l)
+{
+    if (!l)
+        return;
+    if (l->started) {
+        pthread_mutex_lock(&l->lock);
+        l->quit = true;
+        pthread_cond_broadcast(&l->changed);
+        pthread_mutex_unlock(&l->lock);
+        pthread_join(l->thread, NULL);
+    }
+    pthread_cond_destroy(&l->changed);
+    pthread_mutex_destroy(&l->lock);
+    free_slot(l, &l->slot[0]);
+    free_slot(l, &l->slot[1]);
+    free(l->scratch);
+    free(l->order);
+    free(l);
+}
+
+const MpcLoaderDecl *rt_loader_decl(const MpcLoader *l)
+{
+    return l->decl;
+}
+
+int64_t rt_loader_pass(const MpcLoader *l)
+{
+    return l->pass;
+}
+
+int64_t rt_loader_samples(const MpcLoader *l)
+{
+    int64_t n = l->batches * l->batch_size;
+    return n < l->set->count ? n : l->set->count;
+}
+
+int64_t mpc_len(const MpcLoader *l)
+{
+    return l->batches;
+}

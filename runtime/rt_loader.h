@@ -1,0 +1,18 @@
+/* rt_loader.h: the part of a loader that does not need a run, so that it can be tested alone. */
+#ifndef MPC_RT_LOADER_H
+#define MPC_RT_LOADER_H
+
+#include "abi/mpc_rt.h"
+#include "rt_data.h"
+
+/* prefetch: a thread prepares the next batch while one is in use. run may be NULL. */
+MpcLoader *rt_loader_new(const MpcLoaderDecl *decl, const RtSet *set, int64_t batch_size,
+                         uint64_t seed, bool prefetch, MpcRun *run, RtErr *e);
+void rt_loader_free(MpcLoader *l);
+const MpcLoaderDecl *rt_loader_decl(const MpcLoader *l);
+int64_t rt_loader_pass(const MpcLoader *l);    /* the current or last one, from 0 */
+int64_t rt_loader_samples(const MpcLoader *l); /* of a pass */
+/* Bytes of its buffers, for --plan. */
+size_t rt_loader_bytes(const MpcLoaderDecl *decl, const MpcField *fields, int n_fields);
+
+#endif

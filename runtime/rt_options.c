@@ -1,0 +1,402 @@
+/* rt_options.c: reads the command line: the flags that every program has (one table), and --NAME for every
+ * option of the file. A wrong name is answered with the nearest right one. */
+#include "rt_options.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEED_DEFAULT = 42, THREADS_MOST = 1024 };
+
+typedef struct Flag {
+    const char *name, *value, *help; /* value NULL: the flag stands alone */
+    bool (*set)(RtOptions *o, const char *text, RtErr *e);
+} Flag;
+
+/* ---- setters ---- */
+
+static bool whole(const char *name, const char *text, int64_t low, int64_t high, int64_t *out,
+                  RtErr *e)
+{
+    if (!rt_parse_int(text, strlen(text), out))
+        return rt_err(e, "--%s: '%s' is not a whole number", name, text);
+    if (*out < low || *out > high)
+        return rt_err(e, "--%s: %s is outside %lld to %lld", name, text, (long long)low,
+                      (long long)high);
+    return true;
+}
+
+static bool set_data(RtOptions *o, const char *text, RtErr *e)
+{
+    (void)e;
+    o->data_dir = text;
+    return true;
+}
+
+static bool set_out(RtOptions *o, const char *text, RtErr *e)
+{
+    if (!*text)
+        return rt_err(e, "--out: the name of the folder is empty");
+    o->out = text;
+    return true;
+}
+
+static bool set_device(RtOptions *o, const char *text, RtErr *e)
+{
+    bool cuda = !strncmp(text, "cuda", 4) && (!text[4] || text[4] == ':');
+    if (cuda) {
+        rt_err(e, "--device %s: this program was compiled for the CPU only", text);
+        rt_hint(e, "run it with --device cpu, or leave the flag out");
+        return false;
+    }
+    if (strcmp(text, "cpu") != 0 && strcmp(text, "auto") != 0)
+        return rt_err(e, "--device: '%s' is none of auto, cpu, cuda, cuda:N", text);
+    o->device = text;
+    return true;
+}
+
+static bool set_threads(RtOptions *o, const char *text, RtErr *e)
+{
+    return whole("threads", text, 1, THREADS_MOST, &o->threads, e);
+}
+
+static bool set_seed(RtOptions *o, const char *text, RtErr *e)
+{
+    int64_t seed;
+    if (!whole("seed", text, 0, INT64_MAX, &seed, e))
+        return false;
+    o->seed = (uint64_t)seed;
+    o->seed_from = "command line";
+    return true;
+}
+
+static bool set_epochs(RtOptions *o, const char *text, RtErr *e)
+{
+    return whole("epochs", text, 0, 1000000000, &o->epochs, e);
+}
+
+static bool set_max_steps(RtOptions *o, const char *text, RtErr *e)
+{
+    return whole("max-steps", text, 0, INT64_MAX, &o->max_steps, e);
+}
+
+static bool set_init(RtOptions *o, const char *text, RtErr *e)
+{
+    (void)e;
+    o->init = text;
+    return true;
+}
+
+static bool set_log(RtOptions *o, const char *text, RtErr *e)
+{
+    static const char *const names[] = {"text", "jsonl", "none"};
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(text, names[i])) {
+            o->console = (RtConsole)i;
+            return true;
+        }
+    return rt_err(e, "--log: '%s' is none of text, jsonl, none", text);
+}
+
+#define ACTION(name)                                                                               \
+    static bool set_##name(RtOptions *o, const char *text, RtErr *e)                               \
+    {                                                                                              \
+        (void)text;                                                                                \
+        (void)e;                                                                                   \
+        if (RT_ACTION_##name > o->action)                                                          \
+            o->action = RT_ACTION_##name;                                                          \
+        return true;                                                                               \
+    }
+ACTION(eval)
+ACTION(plan)
+ACTION(summary)
+ACTION(print_config)
+ACTION(help)
+ACTION(version)
+
+// clang-format off
+static const Flag flags[] = {
+    {"data",         "DIR",  "where the data files lie, before the places the source names",        set_data},
+    {"out",          "DIR",  "folder of the run (default runs/NAME, NAME-2, ...)",                  set_out},
+    {"device",       "NAME", "auto or cpu",                                                         set_device},
+    {"threads",      "N",    "threads (default: one a CPU); the result does not depend on it",      set_threads},
+    {"seed",         "N",    "all random numbers follow from it",                                   set_seed},
+    {"epochs",       "N",    "passes over the training data, instead of the source's",              set_epochs},
+    {"max-steps",    "N",    "stop after N updates",                                                set_max_steps},
+    {"init",         "FILE", "initial weights, a .safetensors file with the model's names",         set_init},
+    {"eval",         NULL,   "evaluate only, the weights of --init or of the folder of the run",    set_eval},
+    {"plan",         NULL,   "print what memory a run takes, and end",                              set_plan},
+    {"summary",      NULL,   "print modules, shapes and numbers of parameters, and end",            set_summary},
+    {"print-config", NULL,   "print every setting and where it came from, and end",                 set_print_config},
+    {"log",          "KIND", "what the terminal shows: text, jsonl or none",                        set_log},
+    {"help",         NULL,   "print this, and end",                                                 set_help},
+    {"version",      NULL,   "print the compiler's version, and end",                               set_version},
+};
+// clang-format on
+enum { FLAGS = sizeof flags / sizeof flags[0] };
+
+/* ---- the file's options ---- */
+
+static bool set_value(RtOptions *o, int i, const char *text, RtErr *e)
+{
+    const MpcOption *option = &o->program->options[i];
+    RtValue *v = &o->values[i];
+    size_t length = strlen(text);
+    bool ok = true;
+    v->from = "command line";
+    switch (option->type) {
+    case MPC_OPTION_int:
+        if (!rt_parse_int(text, length, &v->whole))
+            return rt_err(e, "--%s: '%s' is not a whole number", option->name, text);
+        v->number = (double)v->whole;
+        break;
+    case MPC_OPTION_float:
+        if (!rt_parse_double(text, length, &v->number) || !isfinite(v->number))
+            return rt_err(e, "--%s: '%s' is not a number", option->name, text);
+        break;
+    case MPC_OPTION_bool:
+        ok = !strcmp(text, "true") || !strcmp(text, "false") || !strcmp(text, "1") ||
+             !strcmp(text, "0");
+        if (!ok)
+            return rt_err(e, "--%s: '%s' is neither true nor false", option->name, text);
+        v->number = text[0] == 't' || text[0] == '1';
+        v->whole = (int64_t)v->number;
+        break;
+    case MPC_OPTION_string: v->text = text; break;
+    }
+    bool other = option->type == MPC_OPTION_string ? strcmp(text, option->text) != 0
+                                                   : v->number != option->number;
+    if (option->fixed && other)
+        rt_err(e, "--%s: the program was compiled for another value of it", option->name);
+    else if (option->bounded && v->number > option->number)
+        rt_err(e, "--%s: %s is more than the %.0f that the program was compiled for", option->name,
+               text, option->number);
+    else if (option->bounded && v->number < 1)
+        return rt_err(e, "--%s: %s is less than 1", option->name, text);
+    else
+        return true;
+    rt_hint(e, "compile it again: mpc %s -D %s=%s", o->program->source, option->name, text);
+    return false;
+}
+
+/* The flag's name up to '=', with '_' for '-' (want '_') or the reverse. */
+static bool same_name(const char *a, size_t length, const char *b)
+{
+    if (strlen(b) != length)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (a[i] != b[i] && !((a[i] == '-' || a[i] == '_') && (b[i] == '-' || b[i] == '_')))
+            return false;
+    return true;
+}
+
+static int find_option(const RtOptions *o, const char *name, size_t length)
+{
+    for (int i = 0; i < o->program->n_options; i++)
+        if (same_name(name, length, o->program->options[i].name))
+            return i;
+    return -1;
+}
+
+static const Flag *find_flag(const char *name, size_t length)
+{
+    for (int i = 0; i < FLAGS; i++)
+        if (same_name(name, length, flags[i].name))
+            return &flags[i];
+    return NULL;
+}
+
+static bool unknown(const RtOptions *o, const char *argument, size_t length, RtErr *e)
+{
+    char name[64];
+    RtNear near;
+    size_t n = length < sizeof name - 1 ? length : sizeof name - 1;
+    memcpy(name, argument, n);
+    name[n] = 0;
+    rt_near_start(&near, name);
+    for (int i = 0; i < FLAGS; i++)
+        rt_near_try(&near, flags[i].name);
+    for (int i = 0; i < o->program->n_options; i++)
+        rt_near_try(&near, o->program->options[i].name);
+    rt_err(e, "unknown flag --%s", name);
+    if (near.best)
+        rt_hint(e, "did you mean --%s?", near.best);
+    else
+        rt_hint(e, "--help lists the flags");
+    return false;
+}
+
+/* One flag; *next is the argument after it, taken where a value is needed. */
+static bool take(RtOptions *o, const char *argument, char ***next, RtErr *e)
+{
+    const char *name = argument + 2, *equals = strchr(name, '='), *text = NULL;
+    size_t length = equals ? (size_t)(equals - name) : strlen(name);
+    int option = find_option(o, name, length);
+    const Flag *flag = find_flag(name, length);
+    if (option < 0 && !flag)
+        return unknown(o, name, length, e);
+    bool needs = option >= 0 || flag->value;
+    if (equals) {
+        text = equals + 1;
+        if (!needs)
+            return rt_err(e, "--%s takes no value", flag->name);
+    } else if (needs) {
+        bool there = **next && strncmp(**next, "--", 2) != 0;
+        if (there)
+            text = *(*next)++;
+        else if (option >= 0 && o->program->options[option].type == MPC_OPTION_bool)
+            text = "true";
+        else
+            return rt_err(e, "--%.*s needs a value", (int)length, name);
+    }
+    if (option >= 0 && !set_value(o, option, text, e))
+        return false;
+    /* An option of the file called epochs is used by the file itself; it must not apply twice. */
+    if (flag && !(option >= 0 && flag->set == set_epochs))
+        return flag->set(o, text, e);
+    return true;
+}
+
+static void defaults(RtOptions *o, const MpcProgram *p)
+{
+    *o = (RtOptions){
+        .program = p, .epochs = -1, .max_steps = -1, .seed = SEED_DEFAULT, .seed_from = "default"};
+    o->values = rt_alloc_zero((size_t)p->n_options, sizeof *o->values);
+    for (int i = 0; i < p->n_options; i++) {
+        const MpcOption *option = &p->options[i];
+        o->values[i] = (RtValue){.number = option->number,
+                                 .text = option->text,
+                                 .from = option->origin ? option->origin : "default"};
+        if (option->type == MPC_OPTION_int || option->type == MPC_OPTION_bool)
+            o->values[i].whole = (int64_t)option->number;
+        if (!strcmp(option->name, "seed") && option->type == MPC_OPTION_int &&
+            option->number >= 0) {
+            o->seed = (uint64_t)option->number;
+            o->seed_from = o->values[i].from;
+        }
+        if (!strcmp(option->name, "threads") && option->type == MPC_OPTION_int &&
+            option->number >= 1)
+            o->threads = (int64_t)fmin(option->number, THREADS_MOST);
+    }
+}
+
+bool rt_options_parse(RtOptions *o, const MpcProgram *p, int argc, char **argv, RtErr *e)
+{
+    defaults(o, p);
+    char **next = argc > 0 ? argv + 1 : argv;
+    while (*next) {
+        const char *argument = *next++;
+        if (!strcmp(argument, "-h"))
+            argument = "--help";
+        if (strncmp(argument, "--", 2) != 0 || !argument[2]) {
+            rt_err(e, "unexpected argument '%s'", argument);
+            rt_hint(e, "flags begin with --; --help lists them");
+            return false;
+        }
+        if (!take(o, argument, &next, e))
+            return false;
+    }
+    return true;
+}
+
+void rt_options_free(RtOptions *o)
+{
+    free(o->values);
+    o->values = NULL;
+}
+
+/* ---- what they look like ---- */
+
+static const char *value_text(const RtOptions *o, int i, char buffer[RT_NUMBER_CHARS])
+{
+    const MpcOption *option = &o->program->options[i];
+    const RtValue *v = &o->values[i];
+    if (option->type == MPC_OPTION_string)
+        return v->text;
+    if (option->type == MPC_OPTION_bool)
+        return v->number != 0 ? "true" : "false";
+    return rt_number(buffer, v->number);
+}
+
+void rt_options_help(const RtOptions *o, FILE *out)
+{
+    static const char *const type[] = {"N", "X", "true|false", "TEXT"};
+    const MpcProgram *p = o->program;
+    char left[80], number[RT_NUMBER_CHARS];
+    fprintf(out, "A training program, made by mpc %s from %s.\n\n", p->version, p->source);
+    for (int i = 0; i < FLAGS; i++) {
+        if (find_option(o, flags[i].name, strlen(flags[i].name)) >= 0)
+            continue;
+        snprintf(left, sizeof left, "--%s %s", flags[i].name, flags[i].value ? flags[i].value : "");
+        fprintf(out, "  %-22s %s\n", left, flags[i].help);
+    }
+    if (p->n_options)
+        fprintf(out, "\nOptions of %s:\n", p->source);
+    for (int i = 0; i < p->n_options; i++) {
+        const MpcOption *option = &p->options[i];
+        snprintf(left, sizeof left, "--%s %s", option->name, type[option->type]);
+        fprintf(out, "  %-22s %s%sdefault %s%s\n", left, option->help ? option->help : "",
+                option->help ? "; " : "", value_text(o, i, number),
+                option->fixed     ? ", compiled in (mpc -D)"
+                : option->bounded ? ", at most that (mpc -D)"
+                                  : "");
+    }
+    fprintf(out,
+            "\nExit status: 0 done, 1 the run failed, 2 wrong usage, 130 or 143 after a signal.\n");
+}
+
+static void print_line(FILE *out, const char *name, const char *value, const char *from)
+{
+    fprintf(out, "%-20s = %-28s # %s\n", name, value, from);
+}
+
+void rt_options_print(const RtOptions *o, int threads, const char *out_dir, FILE *out)
+{
+    static const char *const console[] = {"text", "jsonl", "none"};
+    const MpcProgram *p = o->program;
+    char number[RT_NUMBER_CHARS];
+    for (int i = 0; i < p->n_options; i++)
+        print_line(out, p->options[i].name, value_text(o, i, number), o->values[i].from);
+    if (find_option(o, "seed", 4) < 0) {
+        snprintf(number, sizeof number, "%llu", (unsigned long long)o->seed);
+        print_line(out, "seed", number, o->seed_from);
+    }
+    if (find_option(o, "epochs", 6) < 0)
+        print_line(out, "epochs",
+                   o->epochs < 0 ? "as in the source" : rt_number(number, (double)o->epochs),
+                   o->epochs < 0 ? p->source : "command line");
+    print_line(out, "max-steps",
+               o->max_steps < 0 ? "none" : rt_number(number, (double)o->max_steps),
+               o->max_steps < 0 ? "default" : "command line");
+    print_line(out, "threads", rt_number(number, threads),
+               o->threads ? "command line or source" : "CPUs");
+    print_line(out, "device", "cpu", "compiled for it");
+    print_line(out, "data", o->data_dir ? o->data_dir : p->home,
+               o->data_dir ? "command line" : "source");
+    print_line(out, "out", out_dir, o->out ? "command line" : "default");
+    print_line(out, "init", o->init ? o->init : "none", o->init ? "command line" : "default");
+    print_line(out, "log", console[o->console], o->console ? "command line" : "default");
+    print_line(out, "precision", p->precision, "compiled in");
+    print_line(out, "math", p->math, "compiled in");
+    print_line(out, "cpu", p->cpu, "compiled in");
+}
+
+void rt_options_json(const RtOptions *o, RtJson *j)
+{
+    rt_json_open(j, "options");
+    for (int i = 0; i < o->program->n_options; i++) {
+        const MpcOption *option = &o->program->options[i];
+        rt_json_open(j, option->name);
+        if (option->type == MPC_OPTION_string)
+            rt_json_text(j, "value", o->values[i].text);
+        else if (option->type == MPC_OPTION_bool)
+            rt_json_bool(j, "value", o->values[i].number != 0);
+        else if (option->type == MPC_OPTION_int)
+            rt_json_int(j, "value", o->values[i].whole);
+        else
+            rt_json_number(j, "value", o->values[i].number);
+        rt_json_text(j, "from", o->values[i].from);
+        rt_json_close(j);
+    }
+    rt_json_close(j);
+}

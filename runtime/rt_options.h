@@ -1,0 +1,51 @@
+/* rt_options.h: the command line of a training program. Every value knows where it came from. */
+#ifndef MPC_RT_OPTIONS_H
+#define MPC_RT_OPTIONS_H
+
+#include "abi/mpc_rt.h"
+#include "rt_util.h"
+
+#include <stdio.h>
+
+/* What main does; the later in the line wins over training only. */
+typedef enum RtAction {
+    RT_ACTION_train,
+    RT_ACTION_eval,
+    RT_ACTION_plan,
+    RT_ACTION_summary,
+    RT_ACTION_print_config,
+    RT_ACTION_help,
+    RT_ACTION_version
+} RtAction;
+
+typedef enum RtConsole { RT_CONSOLE_text, RT_CONSOLE_jsonl, RT_CONSOLE_none } RtConsole;
+
+/* The value of one `option` of the file. */
+typedef struct RtValue {
+    double number;
+    int64_t whole; /* of an int option */
+    const char *text;
+    const char *from; /* "default (fashion.mpt:5)", "command line" */
+} RtValue;
+
+typedef struct RtOptions {
+    const MpcProgram *program;
+    RtValue *values;
+    RtAction action;
+    RtConsole console;
+    const char *data_dir, *out, *init, *device; /* NULL: not given */
+    int64_t epochs, max_steps;                  /* -1: not given */
+    int64_t threads;                            /* 0: as many as there are CPUs */
+    uint64_t seed;
+    const char *seed_from;
+} RtOptions;
+
+/* False: wrong usage, to be ended with status 2. */
+bool rt_options_parse(RtOptions *o, const MpcProgram *p, int argc, char **argv, RtErr *e);
+void rt_options_free(RtOptions *o);
+void rt_options_help(const RtOptions *o, FILE *out);
+void rt_options_print(const RtOptions *o, int threads, const char *out_dir, FILE *out);
+/* The options as members of an object "options": {"lr":{"value":0.1,"from":"..."}}. */
+void rt_options_json(const RtOptions *o, RtJson *j);
+
+#endif

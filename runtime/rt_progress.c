@@ -1,0 +1,346 @@
+/* rt_progress.c: what a person sees while it runs. On a terminal one bar that is drawn over itself; elsewhere
+ * lines of key=value, at least one every ten seconds, without colour or carriage return. Progress goes to
+ * stderr, what was found out (evaluations, files) to stdout. The remaining time is that of the whole run,
+ * with training and evaluation estimated apart.
+ */
+#include "rt_loader.h"
+#include "rt_run.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { BAR = 20, LINE = 512 };
+
+static const double bar_every = 0.1, line_every = 5;
+
+/* ---- clocks ---- */
+
+void rt_clock_start(RtClock *c)
+{
+    if (c->since < 0)
+        c->since = rt_seconds();
+}
+
+void rt_clock_stop(RtClock *c)
+{
+    c->total = rt_clock_read(c);
+    c->since = -1;
+}
+
+double rt_clock_read(const RtClock *c)
+{
+    return c->total + (c->since < 0 ? 0 : rt_seconds() - c->since);
+}
+
+/* ---- estimate ---- */
+
+/* Batches of the whole run, or -1. */
+static int64_t all_batches(const MpcRun *r)
+{
+    const RtProgress *p = &r->rt->progress;
+    int64_t most = r->rt->options.max_steps;
+    int64_t all = p->epochs >= 0 && p->batches ? p->epochs * p->batches : -1;
+    /* A step may take several batches: the ratio seen so far holds. */
+    if (most >= 0 && r->step > 0) {
+        int64_t needed = (int64_t)ceil((double)most * (double)p->batches_done / (double)r->step);
+        if (all < 0 || needed < all)
+            all = needed;
+    }
+    return all;
+}
+
+/* Seconds to the end of the run, or -1. */
+static double remaining(const MpcRun *r)
+{
+    const RtProgress *p = &r->rt->progress;
+    int64_t all = all_batches(r);
+    if (all < 0 || !p->batches_done)
+        return -1;
+    double left = (double)(all - p->batches_done);
+    double batch = rt_clock_read(&p->training) / (double)p->batches_done;
+    double passes_left = p->batches ? left / (double)p->batches : 0, evaluation = 0;
+    if (p->evaluations && p->passes_done) {
+        evaluation = p->evaluating / (double)p->passes_done;
+    } else if (!p->evaluations) {
+        /* Before the first one: forward alone takes about a third of a training step. */
+        for (int i = 0; i < r->program->n_loaders; i++)
+            if (!r->program->loaders[i].training && p->samples)
+                evaluation += 0.35 * batch * (double)p->batches_done / (double)p->samples *
+                              (double)r->rt->sets[r->program->loaders[i].set].count;
+    }
+    return left * batch + ceil(passes_left - 1e-9) * evaluation;
+}
+
+/* ---- pieces of text ---- */
+
+typedef struct Line {
+    char text[LINE];
+    size_t used;
+} Line;
+
+static void add(Line *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(Line *l, const char *format, ...)
+{
+    __builtin_va_list args;
+    __builtin_va_start(args, format);
+    int n = vsnprintf(l->text + l->used, sizeof l->text - l->used, format, args);
+    __builtin_va_end(args);
+    if (n > 0)
+        l->used = l->used + (size_t)n < sizeof l->text ? l->used + (size_t)n : sizeof l->text - 1;
+}
+
+static const char *short_number(char buffer[RT_NUMBER_CHARS], double v)
+{
+    double size = fabs(v);
+    if (!isfinite(v))
+        return rt_number(buffer, v);
+    if (size != 0 && (size < 1e-2 || size >= 1e6))
+        snprintf(buffer, RT_NUMBER_CHARS, "%.1e", v);
+    else
+        snprintf(buffer, RT_NUMBER_CHARS, size >= 100 ? "%.1f" : size >= 10 ? "%.2f" : "%.3f", v);
+    return buffer;
+}
+
+static void add_time(Line *l, double seconds)
+{
+    if (seconds < 99.5)
+        add(l, "%.0f s", seconds);
+    else if (seconds < 5400)
+        add(l, "%.0f min", seconds / 60);
+    else
+        add(l, "%.1f h", seconds / 3600);
+}
+
+/* Mean loss since the last line; a loss that is not finite shows. */
+static double shown_loss(const RtProgress *p)
+{
+    return p->loss_sum / (double)p->loss_n;
+}
+
+static void add_bar(Line *l, double share)
+{
+    static const char *const eighths[] = {" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+    double filled = share < 0 ? 0 : share > 1 ? BAR : share * BAR;
+    for (int i = 0; i < BAR; i++) {
+        double part = filled - i;
+        add(l, "%s", part >= 1 ? "█" : eighths[part <= 0 ? 0 : (int)(part * 8)]);
+    }
+}
+
+/* The bar's cells count one column each, its bytes up to three. */
+static size_t columns_of(const char *text)
+{
+    size_t n = 0;
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+static void draw_bar(MpcRun *r)
+{
+    RtProgress *p = &r->rt->progress;
+    const MpcStep *s = &r->rt->last;
+    Line l = {.used = 0};
+    char a[RT_NUMBER_CHARS];
+    double seconds = rt_clock_read(&p->training), left = remaining(r);
+    add(&l, "epoch %" PRId64, r->epoch + 1);
+    if (p->epochs >= 0)
+        add(&l, "/%" PRId64, p->epochs);
+    add(&l, "  ");
+    add_bar(&l, p->batches ? (double)p->batch / (double)p->batches : 0);
+    add(&l, "  %" PRId64 "/%" PRId64, p->batch, p->batches);
+    if (p->loss_n)
+        add(&l, "  loss %s", short_number(a, shown_loss(p)));
+    for (int i = 0; i < p->n_values; i++)
+        add(&l, "  %s %s", p->name[i], short_number(a, p->value[i]));
+    if (s->has_lr)
+        add(&l, "  lr %.1e", s->lr);
+    if (s->has_scale)
+        add(&l, "  scale %.6g", s->scale);
+    if (seconds > 0)
+        add(&l, "  %s samples/s", rt_count_text(a, (int64_t)((double)p->samples / seconds)));
+    if (left >= 0) {
+        add(&l, "  ETA ");
+        add_time(&l, left);
+    }
+    while (l.used && columns_of(l.text) >= (size_t)p->columns) {
+        do
+            l.used--;
+        while (l.used && ((unsigned char)l.text[l.used] & 0xc0) == 0x80);
+        l.text[l.used] = 0;
+    }
+    fprintf(stderr, "\r\033[K%s", l.text);
+    fflush(stderr);
+    p->bar_shown = true;
+}
+
+static void print_line(MpcRun *r)
+{
+    RtProgress *p = &r->rt->progress;
+    const MpcStep *s = &r->rt->last;
+    Line l = {.used = 0};
+    char a[RT_NUMBER_CHARS];
+    double seconds = rt_clock_read(&p->training), left = remaining(r);
+    add(&l, "epoch=%" PRId64, r->epoch + 1);
+    if (p->epochs >= 0)
+        add(&l, "/%" PRId64, p->epochs);
+    add(&l, " batch=%" PRId64 "/%" PRId64 " step=%" PRId64, p->batch, p->batches, r->step);
+    if (p->loss_n)
+        add(&l, " loss=%s", short_number(a, shown_loss(p)));
+    for (int i = 0; i < p->n_values; i++)
+        add(&l, " %s=%s", p->name[i], short_number(a, p->value[i]));
+    if (s->has_lr)
+        add(&l, " lr=%s", rt_number(a, s->lr));
+    if (s->has_scale)
+        add(&l, " scale=%s", rt_number(a, s->scale));
+    if (r->skips)
+        add(&l, " skips=%" PRId64, r->skips);
+    if (seconds > 0)
+        add(&l, " samples_per_s=%.0f", (double)p->samples / seconds);
+    if (left >= 0)
+        add(&l, " eta_s=%.1f", left);
+    fprintf(stderr, "%s\n", l.text);
+}
+
+static bool is_text(const MpcRun *r)
+{
+    return r->rt->options.console == RT_CONSOLE_text;
+}
+
+static void show(MpcRun *r, double now)
+{
+    RtProgress *p = &r->rt->progress;
+    if (p->terminal)
+        draw_bar(r);
+    else
+        print_line(r);
+    p->shown_at = now;
+}
+
+/* ---- what others call ---- */
+
+void rt_progress_start(MpcRun *r)
+{
+    RtProgress *p = &r->rt->progress;
+    struct winsize size;
+    char a[RT_NUMBER_CHARS], b[RT_NUMBER_CHARS];
+    *p = (RtProgress){.terminal = isatty(STDERR_FILENO) == 1,
+                      .columns = 100,
+                      .epochs = -1,
+                      .training.since = -1,
+                      .shown_at = rt_seconds()};
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20)
+        p->columns = size.ws_col;
+    if (!is_text(r))
+        return;
+    const MpcProgram *m = r->program;
+    if (p->terminal)
+        fprintf(stderr, "%s: %s, %s parameters, %d thread%s, %s, seed %llu\n", m->name,
+                m->precision, rt_count_text(a, m->parameters), r->threads,
+                r->threads == 1 ? "" : "s", rt_bytes_text(b, (double)r->rt->plan_bytes),
+                (unsigned long long)r->seed);
+    else
+        fprintf(stderr,
+                "program=%s precision=%s parameters=%" PRId64
+                " threads=%d plan_bytes=%zu seed=%llu\n",
+                m->name, m->precision_key, m->parameters, r->threads, r->rt->plan_bytes,
+                (unsigned long long)r->seed);
+}
+
+void rt_progress_clear(MpcRun *r)
+{
+    RtProgress *p = &r->rt->progress;
+    if (p->bar_shown) {
+        fputs("\r\033[K", stderr);
+        fflush(stderr);
+        p->bar_shown = false;
+    }
+}
+
+void rt_progress_tick(MpcRun *r)
+{
+    RtProgress *p = &r->rt->progress;
+    if (!is_text(r))
+        return;
+    double now = rt_seconds();
+    if (now - p->shown_at < (p->terminal ? bar_every : line_every))
+        return;
+    show(r, now);
+    if (!p->terminal) {
+        p->loss_sum = 0;
+        p->loss_n = 0;
+    }
+}
+
+/* The last state of a pass stays on the screen. */
+void rt_progress_pass_ends(MpcRun *r)
+{
+    RtProgress *p = &r->rt->progress;
+    if (is_text(r) && p->batch) {
+        show(r, rt_seconds());
+        if (p->bar_shown)
+            fputc('\n', stderr);
+        p->bar_shown = false;
+    }
+    p->loss_sum = 0;
+    p->loss_n = 0;
+}
+
+void rt_progress_values(MpcRun *r, const MpcValue *values, int n)
+{
+    RtProgress *p = &r->rt->progress;
+    p->n_values = 0;
+    for (int i = 0; i < n && p->n_values < RT_SHOWN_VALUES; i++) {
+        if (!strcmp(values[i].name, "loss"))
+            continue;
+        snprintf(p->name[p->n_values], sizeof p->name[0], "%s", values[i].name);
+        p->value[p->n_values++] = values[i].value;
+    }
+}
+
+void rt_progress_eval(MpcRun *r, const MpcEval *e, const double *means)
+{
+    char a[RT_NUMBER_CHARS];
+    bool terminal = isatty(STDOUT_FILENO) == 1;
+    if (!is_text(r))
+        return;
+    rt_progress_clear(r);
+    if (!terminal)
+        printf("eval set=%s epoch=%" PRId64 " step=%" PRId64, e->set, r->epoch + 1, r->step);
+    else
+        printf("            %s:", e->set);
+    for (int i = 0; i < e->n_metrics; i++) {
+        bool share = e->metrics[i].kind == MPC_METRIC_share;
+        if (terminal && share)
+            printf("  %s %.1f %%", e->metrics[i].name, 100 * means[i]);
+        else if (terminal)
+            printf("  %s %s", e->metrics[i].name, short_number(a, means[i]));
+        else
+            printf(" %s=%s", e->metrics[i].name, rt_number(a, means[i]));
+    }
+    printf("\n");
+    fflush(stdout);
+    r->rt->progress.shown_at = rt_seconds();
+}
+
+void rt_progress_done(MpcRun *r, int status)
+{
+    const MpcRuntime *rt = r->rt;
+    double seconds = rt_seconds() - rt->started;
+    rt_progress_clear(r);
+    if (!is_text(r) || !rt->out_dir)
+        return;
+    if (isatty(STDOUT_FILENO) == 1)
+        printf("%" PRId64 " steps (%" PRId64
+               " skipped) in %.1f s; wrote %s/{model.safetensors,log.jsonl}\n",
+               r->step, r->skips, seconds, rt->out_dir);
+    else
+        printf("done status=%d steps=%" PRId64 " skips=%" PRId64 " seconds=%.2f "
+               "model=%s/model.safetensors log=%s/log.jsonl\n",
+               status, r->step, r->skips, seconds, rt->out_dir, rt->out_dir);
+    fflush(stdout);
+}

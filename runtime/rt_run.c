@@ -1,0 +1,253 @@
+/* rt_run.c: a training program from its command line to its exit status, and how it ends when something goes
+ * wrong. What happens in between is the generated `run`. */
+#include "rt_run.h"
+#include "rt_loader.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { STATUS_failed = 1, STATUS_usage = 2, STATUS_signal = 128, HUGE_PAGE = 2 << 20 };
+
+static volatile sig_atomic_t signalled;
+
+int rt_signal(void)
+{
+    return signalled;
+}
+
+/* The first signal lets the step end and the model be written; a second one ends the program at once. */
+static void on_signal(int number)
+{
+    signalled = number;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal,
+                               .sa_flags = (int)(SA_RESTART | SA_RESETHAND)};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* ---- ends ---- */
+
+_Noreturn void rt_die(const MpcProgram *program, int status, const RtErr *e)
+{
+    fflush(stdout);
+    fprintf(stderr, "%s: error: %s\n", program->name, e->text);
+    if (e->hint[0])
+        fprintf(stderr, "  %s\n", e->hint);
+    fflush(stderr);
+    _exit(status);
+}
+
+_Noreturn void rt_fail_with(MpcRun *r, const RtErr *e)
+{
+    rt_progress_clear(r);
+    rt_log_end(r, STATUS_failed, e->text);
+    rt_die(r->program, STATUS_failed, e);
+}
+
+/* ---- phases ---- */
+
+static void load_data(MpcRun *r)
+{
+    const MpcProgram *p = r->program;
+    MpcRuntime *rt = r->rt;
+    RtPlaces places = {rt->options.data_dir, p->home};
+    RtErr e;
+    double start = rt_seconds();
+    rt->tables = rt_alloc_zero((size_t)p->n_data, sizeof *rt->tables);
+    rt->sets = rt_alloc_zero((size_t)p->n_sets, sizeof *rt->sets);
+    /* A missing file is said before the first one, however long, is read. */
+    for (int i = 0; i < p->n_data; i++)
+        for (int k = 0; k < p->data[i].n_paths; k++) {
+            char *path = rt_find_data(&places, p->data[i].paths[k], &e);
+            if (!path)
+                rt_die(p, STATUS_failed, &e);
+            free(path);
+        }
+    for (int i = 0; i < p->n_data; i++)
+        if (!rt_table_load(&rt->tables[i], &p->data[i], &places, &e))
+            rt_die(p, STATUS_failed, &e);
+    for (int i = 0; i < p->n_sets; i++)
+        if (!rt_set_make(&rt->sets[i], &p->sets[i], rt->tables, rt->sets, &e))
+            rt_die(p, STATUS_failed, &e);
+    for (int i = 0; i < p->n_label_checks; i++)
+        if (!rt_check_labels(&rt->sets[p->label_checks[i].set], &p->label_checks[i], &e))
+            rt_die(p, STATUS_failed, &e);
+    rt->data_seconds = rt_seconds() - start;
+}
+
+static size_t table_bytes(const MpcRun *r)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < r->program->n_data; i++) {
+        const RtTable *t = &r->rt->tables[i];
+        size_t row = t->line ? sizeof *t->line : 0;
+        for (int f = 0; f < t->decl->n_fields; f++)
+            row += t->stride[f];
+        bytes += row * (size_t)t->rows;
+    }
+    return bytes;
+}
+
+/* Zeroed by the system; in huge pages where it is large enough to be worth one. */
+static unsigned char *map_arena(size_t bytes, RtErr *e)
+{
+    size_t align = bytes >= 2 * HUGE_PAGE ? HUGE_PAGE : 4096;
+    size_t size = (bytes + 4095) / 4096 * 4096 + align;
+    unsigned char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char text[RT_NUMBER_CHARS];
+    if (p == MAP_FAILED) {
+        rt_err_errno(e, "cannot get %s of memory for the run", rt_bytes_text(text, (double)bytes));
+        rt_hint(e, "--plan shows what it is for; a smaller batch takes less");
+        return NULL;
+    }
+    p += (align - (uintptr_t)p % align) % align;
+    if (align == HUGE_PAGE)
+        (void)madvise(p, bytes, MADV_HUGEPAGE);
+    return p;
+}
+
+static void prepare_run(MpcRun *r, int threads, RtErr *e)
+{
+    const MpcProgram *p = r->program;
+    MpcRuntime *rt = r->rt;
+    rt->plan_bytes = rt_plan_without_data(p, threads, rt->base_bytes) + table_bytes(r);
+    rt->loaders = rt_alloc_zero((size_t)p->n_loaders, sizeof *rt->loaders);
+    rt->prefetch = rt_cpus() > 1;
+    r->host = rt_alloc_zero(1, p->host_bytes);
+    r->arena = map_arena(p->arena_bytes, e);
+    rt->pool = r->arena ? rt_pool_new(threads, p->scratch_bytes, e) : NULL;
+    if (!rt->pool)
+        rt_die(p, STATUS_failed, e);
+    r->threads = rt_pool_threads(rt->pool);
+}
+
+/* The weights to start from: --init; under --eval else those that a run has left. */
+static void load_weights(MpcRun *r, RtErr *e)
+{
+    const RtOptions *o = &r->rt->options;
+    char *path = o->init ? rt_copy_text(o->init) : NULL;
+    if (!path && o->action == RT_ACTION_eval) {
+        char *folder = rt_out_name(o, true);
+        path = rt_text("%s/model.safetensors", folder);
+        free(folder);
+        if (!rt_is_file(path)) {
+            rt_err(e, "--eval: there are no weights: '%s' is not there", path);
+            rt_hint(e, "name them with --init FILE.safetensors, or a run's folder with --out DIR");
+            rt_die(r->program, STATUS_failed, e);
+        }
+    }
+    if (path && !rt_tensors_load(r, path, e))
+        rt_die(r->program, STATUS_failed, e);
+    free(path);
+}
+
+static int finish(MpcRun *r)
+{
+    MpcRuntime *rt = r->rt;
+    int status = signalled ? STATUS_signal + signalled : 0;
+    RtErr e;
+    char *path = rt_text("%s/model.safetensors", rt->out_dir);
+    if (!rt_tensors_save(r, path, &e))
+        rt_fail_with(r, &e);
+    rt_log_save(r, path, false);
+    free(path);
+    rt_log_end(r, status, signalled ? strsignal(signalled) : NULL);
+    rt_progress_done(r, status);
+    return status;
+}
+
+static int train(MpcRun *r)
+{
+    MpcRuntime *rt = r->rt;
+    RtErr e;
+    if (!rt_out_make(r, &e) || !rt_config_write(r, &e))
+        rt_die(r->program, STATUS_failed, &e);
+    rt_log_start(r);
+    rt_progress_start(r);
+    rt->steps_done = rt->options.max_steps == 0;
+    r->program->run(r);
+    return finish(r);
+}
+
+static int evaluate(MpcRun *r)
+{
+    if (!r->program->evaluate) {
+        RtErr e;
+        rt_err(&e, "--eval: %s evaluates nothing", r->program->source);
+        rt_die(r->program, STATUS_usage, &e);
+    }
+    rt_progress_start(r);
+    r->program->evaluate(r);
+    return signalled ? STATUS_signal + signalled : 0;
+}
+
+/* What is answered without data; -1: go on. */
+static int answer(const RtOptions *o, int threads, size_t base_bytes)
+{
+    char *folder;
+    switch (o->action) {
+    case RT_ACTION_help: rt_options_help(o, stdout); break;
+    case RT_ACTION_version:
+        printf("%s, made by mpc %s (%s, --cpu=%s)\n", o->program->name, o->program->version,
+               o->program->precision, o->program->cpu);
+        break;
+    case RT_ACTION_plan: rt_plan_print(o, threads, base_bytes); break;
+    case RT_ACTION_summary: rt_summary_print(o->program); break;
+    case RT_ACTION_print_config:
+        folder = rt_out_name(o, false);
+        rt_options_print(o, threads, folder, stdout);
+        free(folder);
+        break;
+    case RT_ACTION_train:
+    case RT_ACTION_eval: return -1;
+    }
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "%s: error: cannot write to the standard output: %s\n", o->program->name,
+                strerror(errno));
+        return STATUS_failed;
+    }
+    return 0;
+}
+
+/* Threads and memory are left to the end of the process. */
+int rt_main(const MpcProgram *program, int argc, char **argv)
+{
+    RtErr e = {.text = "", .hint = ""};
+    MpcRuntime rt = {
+        .log_fd = -1, .first_step = -1, .started = rt_seconds(), .base_bytes = rt_resident_bytes()};
+    MpcRun run = {.program = program, .rt = &rt};
+    if (!rt_options_parse(&rt.options, program, argc, argv, &e))
+        rt_die(program, STATUS_usage, &e);
+    int threads = rt.options.threads ? (int)rt.options.threads : rt_cpus();
+    int status = answer(&rt.options, threads, rt.base_bytes);
+    if (status >= 0)
+        return status;
+    if (!rt_cpu_check(program->cpu_needs, program->cpu, &e))
+        rt_die(program, STATUS_failed, &e);
+
+    run.seed = rt.options.seed;
+    run.training = rt.options.action == RT_ACTION_train;
+    if (run.training && !rt_out_check(&rt.options, &e))
+        rt_die(program, STATUS_failed, &e);
+    catch_signals();
+    load_data(&run);
+    prepare_run(&run, threads, &e);
+    rt_tensors_init(&run);
+    load_weights(&run, &e);
+    if (program->refresh)
+        program->refresh(&run);
+    status = run.training ? train(&run) : evaluate(&run);
+    fflush(stdout);
+    return status;
+}

@@ -1,0 +1,260 @@
+/* rt_step.c: the services that the generated host program calls between its kernels: options, loaders, what
+ * an update came to, evaluation, saving. Each is short; the work is in the files that rt_run.h lists. */
+#include "rt_loader.h"
+#include "rt_run.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- options, kernels ---- */
+
+int64_t mpc_option_int(const MpcRun *r, int option)
+{
+    return r->rt->options.values[option].whole;
+}
+
+double mpc_option_float(const MpcRun *r, int option)
+{
+    return r->rt->options.values[option].number;
+}
+
+bool mpc_option_bool(const MpcRun *r, int option)
+{
+    return r->rt->options.values[option].number != 0;
+}
+
+const char *mpc_option_string(const MpcRun *r, int option)
+{
+    return r->rt->options.values[option].text;
+}
+
+int64_t mpc_epochs(MpcRun *r, int64_t in_file)
+{
+    int64_t epochs = r->rt->options.epochs >= 0 ? r->rt->options.epochs : in_file;
+    r->rt->progress.epochs = epochs;
+    return epochs;
+}
+
+bool mpc_stopping(const MpcRun *r)
+{
+    return r->rt->steps_done || rt_signal() != 0;
+}
+
+void mpc_run(MpcRun *r, MpcKernel *kernel, const void *args, int tiles)
+{
+    MpcCall call = {kernel, args, tiles};
+    rt_pool_run(r->rt->pool, &call, 1);
+}
+
+void mpc_run_many(MpcRun *r, const MpcCall *calls, int n)
+{
+    rt_pool_run(r->rt->pool, calls, n);
+}
+
+/* ---- loaders ---- */
+
+MpcLoader *mpc_loader_open(MpcRun *r, int loader, int64_t batch_size)
+{
+    MpcRuntime *rt = r->rt;
+    RtErr e;
+    if (!rt->loaders[loader]) {
+        const MpcLoaderDecl *decl = &r->program->loaders[loader];
+        rt->loaders[loader] =
+            rt_loader_new(decl, &rt->sets[decl->set], batch_size, r->seed, rt->prefetch, r, &e);
+        if (!rt->loaders[loader])
+            rt_fail_with(r, &e);
+    }
+    return rt->loaders[loader];
+}
+
+int64_t mpc_count(const MpcRun *r, int set)
+{
+    return r->rt->sets[set].count;
+}
+
+void rt_pass_begins(MpcRun *r, MpcLoader *l)
+{
+    RtProgress *p = &r->rt->progress;
+    if (!rt_loader_decl(l)->training)
+        return;
+    r->epoch = rt_loader_pass(l);
+    p->batch = 0;
+    p->batches = mpc_len(l);
+    rt_clock_start(&p->training);
+}
+
+void rt_batch_begins(MpcRun *r, MpcLoader *l, int64_t n)
+{
+    RtProgress *p = &r->rt->progress;
+    rt_progress_tick(r);
+    if (!rt_loader_decl(l)->training)
+        return;
+    p->batch++;
+    p->batches_done++;
+    p->samples += n;
+}
+
+void rt_pass_ends(MpcRun *r, MpcLoader *l)
+{
+    if (!rt_loader_decl(l)->training)
+        return;
+    rt_clock_stop(&r->rt->progress.training);
+    r->rt->progress.passes_done++;
+    rt_progress_pass_ends(r);
+}
+
+bool rt_pass_stops(const MpcRun *r, const MpcLoader *l)
+{
+    return rt_signal() != 0 || (r->rt->steps_done && rt_loader_decl(l)->training);
+}
+
+/* ---- updates ---- */
+
+static void check_finite(MpcRun *r, const MpcStep *s)
+{
+    bool loss = s->has_loss && !isfinite(s->loss);
+    bool norm = s->has_grad_norm && !isfinite(s->grad_norm);
+    char number[RT_NUMBER_CHARS];
+    if (s->skipped || !(loss || norm))
+        return;
+    rt_log_values(r, NULL, 0);
+    mpc_fail(r,
+             "try a smaller learning rate, clip the gradients, or look for a division by zero or a "
+             "logarithm "
+             "of zero in the model",
+             "the %s is %s at step %lld (epoch %lld); the weights are lost",
+             loss ? "loss" : "gradients' norm", rt_number(number, loss ? s->loss : s->grad_norm),
+             (long long)r->step, (long long)r->epoch + 1);
+}
+
+static void check_skips(MpcRun *r, const MpcStep *s)
+{
+    MpcRuntime *rt = r->rt;
+    char number[RT_NUMBER_CHARS], where[400] = "";
+    rt->skips_in_row = s->skipped ? rt->skips_in_row + 1 : 0;
+    if (!s->max_skips || rt->skips_in_row < s->max_skips)
+        return;
+    if (s->tensor)
+        snprintf(where, sizeof where, ": the gradient of %s is not finite (%s, line %d)", s->tensor,
+                 s->op ? s->op : "its op", s->line);
+    rt_log_values(r, NULL, 0);
+    mpc_fail(r, "a smaller learning rate, or --precision=bf16, may help",
+             "%d updates in a row were skipped, the last at step %lld with loss scale %s%s",
+             rt->skips_in_row, (long long)r->step, rt_number(number, s->scale), where);
+}
+
+void mpc_step_done(MpcRun *r, const MpcStep *s)
+{
+    MpcRuntime *rt = r->rt;
+    RtProgress *p = &rt->progress;
+    if (rt->first_step < 0)
+        rt->first_step = rt_seconds() - rt->started - rt->data_seconds;
+    rt->last = *s;
+    r->step++;
+    if (s->skipped) {
+        r->skips++;
+        rt_log_overflow(r, s);
+    }
+    /* A loss that overflowed in a skipped step is reported by the overflow record; it is no loss of the model. */
+    if (s->has_loss && !s->skipped) {
+        p->loss_sum += s->loss;
+        p->loss_n++;
+    }
+    check_finite(r, s);
+    check_skips(r, s);
+    if (rt->options.max_steps >= 0 && r->step >= rt->options.max_steps)
+        rt->steps_done = true;
+}
+
+void mpc_log_step(MpcRun *r, const MpcValue *values, int n)
+{
+    rt_progress_values(r, values, n);
+    rt_log_values(r, values, n);
+}
+
+/* ---- evaluation ---- */
+
+void mpc_eval_begin(MpcRun *r, MpcEval *e, const char *set, const MpcMetric *metrics, int n,
+                    MpcLoader *l)
+{
+    *e = (MpcEval){.set = set, .metrics = metrics, .n_metrics = n, .start = rt_seconds()};
+    rt_clock_stop(&r->rt->progress.training);
+    mpc_loader_begin(l);
+}
+
+void mpc_eval_add(MpcRun *r, MpcEval *e, const double *values, int64_t n)
+{
+    (void)r;
+    for (int i = 0; i < e->n_metrics; i++) {
+        double sum = values[i] * (double)n;
+        /* A share of n samples is a whole number of hits, whatever f32 made of the quotient. */
+        e->sum[i] += e->metrics[i].kind == MPC_METRIC_share && isfinite(sum) ? rint(sum) : sum;
+    }
+    e->samples += n;
+}
+
+static bool in_training_pass(const MpcRun *r)
+{
+    return r->rt->progress.batch > 0 && r->rt->progress.batch < r->rt->progress.batches;
+}
+
+void mpc_eval_end(MpcRun *r, MpcEval *e, MpcLoader *l, double *means)
+{
+    RtProgress *p = &r->rt->progress;
+    mpc_loader_end(l);
+    bool cut = e->samples < rt_loader_samples(l);
+    for (int i = 0; i < e->n_metrics; i++)
+        means[i] = cut ? (double)NAN : e->sum[i] / (double)e->samples;
+    p->evaluations++;
+    p->evaluating += rt_seconds() - e->start;
+    if (!cut) {
+        rt_log_eval(r, e, means);
+        rt_progress_eval(r, e, means);
+    }
+    if (in_training_pass(r))
+        rt_clock_start(&p->training);
+}
+
+/* ---- files, text ---- */
+
+void mpc_save(MpcRun *r, const char *name)
+{
+    RtErr e;
+    if (!r->rt->out_dir)
+        return;
+    char *path = rt_text("%s/%s.safetensors", r->rt->out_dir, name);
+    if (strchr(name, '/') || !*name || *name == '.') {
+        rt_err(&e, "save(\"%s\"): this is no name for a file", name);
+        rt_fail_with(r, &e);
+    }
+    if (!rt_tensors_save(r, path, &e))
+        rt_fail_with(r, &e);
+    rt_log_save(r, path, !strcmp(name, "best"));
+    free(path);
+}
+
+void mpc_print(MpcRun *r, const char *format, ...)
+{
+    va_list args;
+    rt_progress_clear(r);
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
+    fflush(stdout);
+}
+
+_Noreturn void mpc_fail(MpcRun *r, const char *hint, const char *format, ...)
+{
+    RtErr e = {.hint = ""};
+    va_list args;
+    va_start(args, format);
+    vsnprintf(e.text, sizeof e.text, format, args);
+    va_end(args);
+    if (hint)
+        rt_hint(&e, "%s", hint);
+    rt_fail_with(r, &e);
+}

@@ -1,0 +1,158 @@
+/* rt_tensors.c: the tensors that outlive a step: their initial values, their values from a file, the file of
+ * the final or best model. */
+#include "rt_random.h"
+#include "rt_run.h"
+#include "rt_safetensors.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { INIT_TILE = 1 << 14 };
+
+typedef struct InitArgs {
+    const MpcTensor *tensor;
+    void *data;
+    uint64_t seed;
+    int64_t elements;
+} InitArgs;
+
+static int64_t elements_of(const MpcTensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++)
+        n *= t->dims[i];
+    return n;
+}
+
+static bool is_saved(const MpcTensor *t)
+{
+    return t->role == MPC_ROLE_param || t->role == MPC_ROLE_state;
+}
+
+static void init_tile(const void *args, int tile, const MpcWorker *w)
+{
+    const InitArgs *a = args;
+    int64_t from = (int64_t)tile * INIT_TILE, to = from + INIT_TILE;
+    (void)w;
+    rt_init_range(a->tensor, a->seed, a->data, from, to < a->elements ? to : a->elements);
+}
+
+void rt_tensors_init(MpcRun *r)
+{
+    const MpcProgram *p = r->program;
+    InitArgs *args = rt_alloc((size_t)p->n_tensors * sizeof *args);
+    MpcCall *calls = rt_alloc((size_t)p->n_tensors * sizeof *calls);
+    int n = 0;
+    for (int i = 0; i < p->n_tensors; i++) {
+        const MpcTensor *t = &p->tensors[i];
+        bool zero = t->init == MPC_INIT_constant && t->a == 0; /* the arena is */
+        if (zero || t->role == MPC_ROLE_working)
+            continue;
+        args[n] = (InitArgs){t, r->arena + t->offset, r->seed, elements_of(t)};
+        calls[n] =
+            (MpcCall){init_tile, &args[n], (int)((args[n].elements + INIT_TILE - 1) / INIT_TILE)};
+        n++;
+    }
+    mpc_run_many(r, calls, n);
+    free(calls);
+    free(args);
+}
+
+/* ---- from a file ---- */
+
+static bool missing(const RtSafetensors *st, const MpcTensor *t, const char *path, RtErr *e)
+{
+    RtNear near;
+    rt_err(e, "'%s' has no tensor '%s'", path, t->name);
+    rt_near_start(&near, t->name);
+    for (int i = 0; i < st->n; i++)
+        rt_near_try(&near, st->tensors[i].name);
+    if (near.best)
+        rt_hint(e, "the nearest name in the file is '%.200s'", near.best);
+    else
+        rt_hint(e, "the file holds %d tensors of other names; --summary lists this model's", st->n);
+    return false;
+}
+
+static bool fits(const RtStored *s, const MpcTensor *t, const char *path, RtErr *e)
+{
+    char a[160], b[160];
+    bool same = s->rank == t->rank;
+    for (int i = 0; same && i < t->rank; i++)
+        same = s->dims[i] == t->dims[i];
+    return same || rt_err(e, "'%s': '%s' has the shape %s, the model needs %s", path, t->name,
+                          rt_dims_text(a, sizeof a, s->rank, s->dims),
+                          rt_dims_text(b, sizeof b, t->rank, t->dims));
+}
+
+/* Refuses what would be inf or NaN in the type that the parameter is used in. */
+static bool usable(const MpcTensor *t, const void *data, const char *path, RtErr *e)
+{
+    if (t->dtype != MPC_DT_f32)
+        return true;
+    const float *v = data;
+    float most = t->used_as == MPC_DT_f16 ? 65520.0f : INFINITY;
+    for (int64_t i = 0; i < elements_of(t); i++) {
+        if (!isfinite(v[i]))
+            return rt_err(e, "'%s': '%s' holds a value that is not finite (element %lld)", path,
+                          t->name, (long long)i);
+        if (fabsf(v[i]) >= most) {
+            char number[RT_NUMBER_CHARS];
+            rt_err(e,
+                   "'%s': '%s' holds %s (element %lld), which is infinite in f16, the type it is "
+                   "used in",
+                   path, t->name, rt_number(number, (double)v[i]), (long long)i);
+            rt_hint(e, "compile with --precision=bf16 or f32");
+            return false;
+        }
+    }
+    return true;
+}
+
+static void note_extra(MpcRun *r, const RtSafetensors *st, int used, const char *path)
+{
+    if (used < st->n)
+        rt_warn(r, "'%s' holds %d tensors that this model does not have; they are not used", path,
+                st->n - used);
+}
+
+bool rt_tensors_load(MpcRun *r, const char *path, RtErr *e)
+{
+    RtSafetensors st;
+    if (!rt_safetensors_open(&st, path, e))
+        return false;
+    bool ok = true;
+    int used = 0;
+    for (int i = 0; ok && i < r->program->n_tensors; i++) {
+        const MpcTensor *t = &r->program->tensors[i];
+        if (!is_saved(t))
+            continue;
+        const RtStored *s = rt_safetensors_find(&st, t->name);
+        void *data = r->arena + t->offset;
+        ok = s ? fits(s, t, path, e) && rt_safetensors_read(&st, s, t->dtype, data, e) &&
+                     usable(t, data, path, e)
+               : missing(&st, t, path, e);
+        used++;
+    }
+    if (ok)
+        note_extra(r, &st, used, path);
+    rt_safetensors_close(&st);
+    return ok;
+}
+
+bool rt_tensors_save(MpcRun *r, const char *path, RtErr *e)
+{
+    const MpcProgram *p = r->program;
+    RtSaved *saved = rt_alloc((size_t)p->n_tensors * sizeof *saved);
+    int n = 0;
+    for (int i = 0; i < p->n_tensors; i++) {
+        const MpcTensor *t = &p->tensors[i];
+        if (is_saved(t))
+            saved[n++] = (RtSaved){t->name, t->dtype, t->rank, t->dims, r->arena + t->offset};
+    }
+    bool ok = rt_safetensors_write(path, saved, n, e);
+    free(saved);
+    return ok;
+}
