@@ -88,6 +88,16 @@ static Node *scale_gradient(Builder *b, const Node *n, Node *dy)
     return build(b, OP_scale_loss, 1, &dy, n->attrs);
 }
 
+/* "fc1.weight.grad" for what becomes fc1.weight's gradient; else the name of the forward op. */
+static const char *gradient_name(Autodiff *a, const Node *n, const Node *x)
+{
+    while (a->of_param[x->id] && x->nin == 1) {
+        x = x->in[0];
+    }
+    const Attr *param = pass_param(x);
+    return param != NULL ? arena_printf(a->c->arena, "%s.grad", param->s) : n->name;
+}
+
 static const char *reason(Autodiff *a, const Node *n, const Node *x)
 {
     return arena_printf(a->c->arena,
@@ -117,9 +127,7 @@ static bool differentiate(Autodiff *a, Node *n)
             v.type = DT_f32;
         }
         b.why = reason(a, n, x);
-        b.name = pass_param(x) != NULL
-                     ? arena_printf(a->c->arena, "%s.grad", pass_param(x)->s)
-                     : n->name;
+        b.name = gradient_name(a, n, x);
         add_gradient(a, &b, x,
                      n->op == OP_scale_loss ? scale_gradient(&b, n, dy) : vjp_rule[n->op](&v));
     }

@@ -112,7 +112,7 @@ Node *pass_arg(PassCtx *c, Graph *g, AttrId role, const char *name, DType dt, co
     if (found != NULL) {
         return found;
     }
-    Builder b = {.graph = g, .loc = g->loc, .name = name};
+    Builder b = {.graph = g, .loc = g->loc};
     Attrs attrs = {0};
     attrs_set_str(c->arena, &attrs, role, name);
     Node *n = build_arg(&b, dt, dims, attrs);

@@ -207,6 +207,7 @@ static Node *norm_of(Scaling *s, GradSet *set, const char *model)
 {
     Node **total = ARENA_ARRAY(s->c->scratch, Node *, set->n), *inverse = NULL;
     int groups = 0;
+    s->b.why = WHY_UPDATE "norm and finite check in f64";
     for (int i = 0; i < set->n;) {
         /* Squares of one unscaling are added first: the scale leaves the sum as one factor. */
         Node **squares = ARENA_ARRAY(s->c->scratch, Node *, set->n);
