@@ -511,15 +511,18 @@ typedef struct Interp {
 } Interp;
 
 Value *value_new(Arena *arena, DType dt, int rank, const int64_t *dims);
-/* Values of all nodes by id. State that optimizer markers change comes back through `state` (NULL:
- * not wanted): name and next value, for what the expanded graph would give as RESULT_State. */
+/* Values of all nodes by id; NULL for what needs the gradients of `backward`, which only f64 mode
+ * knows, by differences and of at most 4096 numbers. State that optimizer markers change comes back
+ * through `state` (NULL: not wanted): name and next value, for what the expanded graph would give as
+ * RESULT_State. */
 typedef struct StateValue {
     const char *name;
     Value *value;
     struct StateValue *next;
 } StateValue;
 Value **interp_graph(Interp *in, const Graph *g, StateValue **state);
-/* Nearest value of the type, ties to even; integers truncate and saturate, NaN becomes 0 in them. */
+/* Nearest value of the type, ties to even. Integers truncate and saturate at 64 and 32 bits, bytes
+ * keep the low 8 bits of that; NaN becomes 0 in them. As scalar.h converts. */
 double round_to(DType dt, double x);
 
 #endif

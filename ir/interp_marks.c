@@ -1,0 +1,508 @@
+/* interp_marks.c: the reference meaning of the markers: what training loops call and passes expand.
+ *
+ * Written from PyTorch's rules (docs/PRECISION.md), not from the passes, so that each checks the other.
+ * State that a marker changes is handed out by name, as the expanded graph would return it. The
+ * gradients of `backward` come from central differences: in f64 mode, for at most MAX_DIFFERENCED
+ * numbers; otherwise the marker, and all that follows from it, has no value (NULL). */
+#include "ir/interp.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ir/base/strutil.h"
+
+enum { MAX_DIFFERENCED = 4096 };
+
+/* ---- state ----------------------------------------------------------------------------------- */
+
+static Value *copy_value(Run *r, const Value *x)
+{
+    Value *v = value_new(r->in->arena, x->dtype, x->rank, x->dims);
+    memcpy(v->v, x->v, (size_t)x->count * sizeof v->v[0]);
+    return v;
+}
+
+static void set_state(Run *r, const char *name, Value *value)
+{
+    if (r->state == NULL) {
+        return;
+    }
+    StateValue **end = r->state;
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = ARENA_NEW(r->in->arena, StateValue);
+    **end = (StateValue){name, value, NULL};
+}
+
+static const Node *find_arg(const Run *r, AttrId role, const char *name)
+{
+    return graph_find_arg((Graph *)r->g, role, name);
+}
+
+/* The value that a state has before the step; NULL: nobody knows it. */
+static Value *state_before(Run *r, AttrId role, const char *name)
+{
+    const Node *arg = find_arg(r, role, name);
+    if (arg != NULL && r->v[arg->id] != NULL) {
+        return r->v[arg->id];
+    }
+    return r->in->tensor != NULL ? r->in->tensor(r->in->ctx, name) : NULL;
+}
+
+static double number_before(Run *r, const char *name, double otherwise)
+{
+    Value *v = state_before(r, ATTR_state, name);
+    return v != NULL ? v->v[0] : otherwise;
+}
+
+static Value *scalar(Run *r, DType dt, double x)
+{
+    Value *v = value_new(r->in->arena, dt, 0, NULL);
+    v->v[0] = x;
+    return v;
+}
+
+static const char *state_name(Run *r, const char *owner, const char *field, const char *of)
+{
+    return of != NULL ? arena_printf(r->in->arena, "%s.%s.%s", owner, field, of)
+                      : arena_printf(r->in->arena, "%s.%s", owner, field);
+}
+
+static const Decl *decl_of(Run *r, const Node *n, AttrId id, DeclKind kind)
+{
+    const char *name = attrs_str(&n->attrs, id);
+    const Decl *d = name != NULL ? module_find(r->in->module, kind, name) : NULL;
+    if (d == NULL && name != NULL) {
+        ICE("there is no %s '%s'", decl_name[kind], name);
+    }
+    return d;
+}
+
+/* An enabled scaler, or NULL. */
+static const Decl *scaler_of(Run *r, const Node *n)
+{
+    const Decl *d = decl_of(r, n, ATTR_scaler, DECL_scaler);
+    return d != NULL && attrs_bool(&d->attrs, ATTR_enabled) ? d : NULL;
+}
+
+static double scale_of(Run *r, const Decl *scaler)
+{
+    double first = attrs_float(&scaler->attrs, ATTR_init_scale, 65536);
+    return number_before(r, state_name(r, scaler->name, "scale", NULL), first);
+}
+
+static StepNote *note_of(Run *r, const char *optimizer)
+{
+    for (StepNote *s = r->notes; s != NULL; s = s->next) {
+        if (str_eq(s->optimizer, optimizer)) {
+            return s;
+        }
+    }
+    StepNote *s = ARENA_NEW(r->in->arena, StepNote);
+    *s = (StepNote){.optimizer = optimizer, .next = r->notes};
+    r->notes = s;
+    return s;
+}
+
+/* ---- sets of gradients ----------------------------------------------------------------------- */
+
+static Value *new_set(Run *r, int n)
+{
+    Value *v = value_new(r->in->arena, DT_grads, 0, NULL);
+    v->nmembers = n;
+    v->members = ARENA_ARRAY(r->in->arena, Value *, n);
+    v->names = ARENA_ARRAY(r->in->arena, const char *, n);
+    return v;
+}
+
+/* The members themselves are copied: markers change them. */
+static Value *copy_set(Run *r, const Value *x)
+{
+    Value *v = new_set(r, x->nmembers);
+    for (int i = 0; i < x->nmembers; i++) {
+        v->members[i] = copy_value(r, x->members[i]);
+        v->names[i] = x->names[i];
+    }
+    return v;
+}
+
+/* "" is a prefix of all; "fc" of fc.weight and not of fc1.weight. */
+static bool in_model(const char *param, const char *model)
+{
+    size_t n = model != NULL ? strlen(model) : 0;
+    return n == 0 || (strncmp(param, model, n) == 0 && (param[n] == '.' || param[n] == 0));
+}
+
+static bool in_optimizer(const Decl *optimizer, const char *param)
+{
+    const Attr *params = attrs_find(&optimizer->attrs, ATTR_params);
+    for (int i = 0; params != NULL && i < params->strs.n; i++) {
+        if (str_eq(params->strs.v[i], param)) {
+            return true;
+        }
+    }
+    return params == NULL;
+}
+
+/* Arithmetic of gradients and optimizers: f32 in typed mode, f64 for f64. */
+static Reals reals_for(const Run *r, const Value *x)
+{
+    return reals_of(r, x->dtype == DT_f64 ? DT_f64 : DT_f32);
+}
+
+static void multiply(Run *r, Value *x, double factor)
+{
+    Reals k = reals_for(r, x);
+    for (int64_t i = 0; i < x->count; i++) {
+        x->v[i] = reals_round(k, x->v[i] * reals_round(k, factor));
+    }
+}
+
+Value *mark_gradients(Run *r, const Node *n, Value *const *in)
+{
+    Value *v = new_set(r, n->nin);
+    const Attr *params = attrs_find(&n->attrs, ATTR_params);
+    for (int i = 0; i < n->nin; i++) {
+        v->members[i] = in[i];
+        v->names[i] = params->strs.v[i];
+    }
+    return v;
+}
+
+/* ---- backward -------------------------------------------------------------------------------- */
+
+/* The nodes that a value is computed from. */
+static void mark_cone(const Node *n, bool *cone)
+{
+    if (cone[n->id]) {
+        return;
+    }
+    cone[n->id] = true;
+    for (int i = 0; i < n->nin; i++) {
+        mark_cone(n->in[i], cone);
+    }
+}
+
+static double loss_again(Run *r, Run *trial, const bool *cone, const Node *loss, const Node *param)
+{
+    for (int i = 0; i <= loss->id; i++) {
+        if (cone[i] && r->g->nodes[i]->op != OP_arg) {
+            run_node(trial, r->g->nodes[i]);
+        } else {
+            trial->v[i] = i == param->id ? trial->v[i] : r->v[i];
+        }
+    }
+    return trial->v[loss->id]->v[0];
+}
+
+/* d loss / d param, element by element, by a central difference. */
+static Value *differentiate(Run *r, const bool *cone, const Node *loss, const Node *param)
+{
+    Value *x = copy_value(r, r->v[param->id]), *gradient = run_value(r, param);
+    for (int64_t i = 0; i < x->count; i++) {
+        Interp in = *r->in;
+        in.arena = arena_new();
+        Run trial = {.in = &in, .g = r->g, .frozen = r->v};
+        trial.v = ARENA_ARRAY(in.arena, Value *, r->g->nnodes);
+        trial.v[param->id] = x;
+        double at = x->v[i], h = 6e-6 * fmax(1, fabs(at));
+        x->v[i] = at + h;
+        double up = loss_again(r, &trial, cone, loss, param);
+        x->v[i] = at - h;
+        double down = loss_again(r, &trial, cone, loss, param);
+        x->v[i] = at;
+        gradient->v[i] = (up - down) / (2 * h);
+        arena_free(in.arena);
+    }
+    return gradient;
+}
+
+Value *mark_backward(Run *r, const Node *n, Value *const *in)
+{
+    (void)in;
+    const Node *loss = n->in[0];
+    const char *model = attrs_str(&n->attrs, ATTR_model);
+    bool *cone = ARENA_ARRAY(r->in->arena, bool, r->g->nnodes);
+    mark_cone(loss, cone);
+    int nparams = 0;
+    int64_t count = 0;
+    Node **params = ARENA_ARRAY(r->in->arena, Node *, r->g->nnodes);
+    for (int i = 0; i < loss->id; i++) {
+        Node *p = r->g->nodes[i];
+        const char *name = p->op == OP_arg ? attrs_str(&p->attrs, ATTR_param) : NULL;
+        if (cone[i] && name != NULL && in_model(name, model)) {
+            params[nparams++] = p;
+            count += r->v[i]->count;
+        }
+    }
+    if (r->in->mode != INTERP_f64 || count > MAX_DIFFERENCED) {
+        return NULL;
+    }
+    Value *set = new_set(r, nparams);
+    for (int i = 0; i < nparams; i++) {
+        set->members[i] = differentiate(r, cone, loss, params[i]);
+        set->names[i] = attrs_str(&params[i]->attrs, ATTR_param);
+    }
+    return set;
+}
+
+/* ---- scaling and clipping -------------------------------------------------------------------- */
+
+Value *mark_scale_loss(Run *r, const Node *n, Value *const *in)
+{
+    const Decl *scaler = scaler_of(r, n);
+    Value *v = copy_value(r, in[0]);
+    if (scaler != NULL) {
+        v->v[0] = run_convert(r, DT_f64, n->dtype, v->v[0] * scale_of(r, scaler));
+    }
+    return v;
+}
+
+/* Looks at the gradients of one optimizer before it multiplies them by float(1 / scale). */
+static void unscale(Run *r, Value *set, const Decl *optimizer, const Decl *scaler)
+{
+    StepNote *note = note_of(r, optimizer->name);
+    double inverse = round_to(DT_f32, 1 / scale_of(r, scaler));
+    note->unscaled = true;
+    note->scaler = scaler->name;
+    for (int i = 0; i < set->nmembers; i++) {
+        Value *g = set->members[i];
+        if (!in_optimizer(optimizer, set->names[i])) {
+            continue;
+        }
+        for (int64_t k = 0; k < g->count; k++) {
+            note->bad = note->bad || !isfinite(g->v[k]);
+        }
+        multiply(r, g, inverse);
+    }
+}
+
+Value *mark_unscale(Run *r, const Node *n, Value *const *in)
+{
+    const Decl *scaler = scaler_of(r, n);
+    Value *set = copy_set(r, in[0]);
+    if (scaler != NULL) {
+        unscale(r, set, decl_of(r, n, ATTR_optimizer, DECL_optimizer), scaler);
+    }
+    return set;
+}
+
+Value *mark_clip_grad_norm(Run *r, const Node *n, Value *const *in)
+{
+    Value *set = copy_set(r, in[0]);
+    const char *model = attrs_str(&n->attrs, ATTR_model);
+    double sum = 0;
+    for (int i = 0; i < set->nmembers; i++) {
+        const Value *g = set->members[i];
+        for (int64_t k = 0; k < g->count && in_model(set->names[i], model); k++) {
+            sum += g->v[k] * g->v[k];
+        }
+    }
+    double coefficient = attrs_float(&n->attrs, ATTR_max_norm, INFINITY) / (sqrt(sum) + 1e-6);
+    for (int i = 0; i < set->nmembers; i++) {
+        if (in_model(set->names[i], model)) {
+            multiply(r, set->members[i], coefficient > 1 ? 1 : coefficient);
+        }
+    }
+    return set;
+}
+
+Value *mark_clip_grad_value(Run *r, const Node *n, Value *const *in)
+{
+    Value *set = copy_set(r, in[0]);
+    const char *model = attrs_str(&n->attrs, ATTR_model);
+    double limit = attrs_float(&n->attrs, ATTR_clip_value, INFINITY);
+    for (int i = 0; i < set->nmembers; i++) {
+        Value *g = set->members[i];
+        double most = reals_round(reals_for(r, g), limit);
+        for (int64_t k = 0; k < g->count && in_model(set->names[i], model); k++) {
+            g->v[k] = g->v[k] > most ? most : g->v[k] < -most ? -most : g->v[k];
+        }
+    }
+    return set;
+}
+
+/* ---- optimizers ------------------------------------------------------------------------------ */
+
+/* Hyperparameters in double, as the host program gives them. */
+typedef struct Hyper {
+    double lr, momentum, dampening, beta1, beta2, eps, weight_decay;
+    bool nesterov;
+    double t; /* this step, counted from 1 */
+} Hyper;
+
+static double hyper(Run *r, const Decl *d, AttrId id, double otherwise)
+{
+    const HostExpr *e = attrs_expr(&d->attrs, id);
+    if (e != NULL && e->kind == HE_num) {
+        return e->num;
+    }
+    return e != NULL && r->in->host != NULL ? r->in->host(r->in->ctx, e) : otherwise;
+}
+
+static Hyper hyper_of(Run *r, const Decl *d)
+{
+    Hyper h = {
+        .momentum = hyper(r, d, ATTR_momentum, 0),
+        .dampening = hyper(r, d, ATTR_dampening, 0),
+        .beta1 = hyper(r, d, ATTR_beta1, 0.9),
+        .beta2 = hyper(r, d, ATTR_beta2, 0.999),
+        .eps = hyper(r, d, ATTR_eps, 1e-8),
+        .weight_decay = hyper(r, d, ATTR_weight_decay, 0),
+        .nesterov = attrs_bool(&d->attrs, ATTR_nesterov),
+        .t = 1 + number_before(r, state_name(r, d->name, "step", NULL), 0),
+    };
+    const Node *arg = find_arg(r, ATTR_lr, d->name);
+    Value *lr = arg != NULL ? r->v[arg->id] : NULL;
+    if (lr == NULL && r->in->tensor != NULL) {
+        lr = r->in->tensor(r->in->ctx, state_name(r, d->name, "lr", NULL));
+    }
+    h.lr = lr != NULL ? lr->v[0] : hyper(r, d, ATTR_base_lr, 0);
+    return h;
+}
+
+/* One element: the parameter's and the buffers' next values. */
+typedef double Rule(Reals k, const Hyper *h, double p, double g, double *m, double *v);
+
+static double rule_sgd(Reals k, const Hyper *h, double p, double g, double *m, double *v)
+{
+    (void)v;
+    double direction = g;
+    if (h->weight_decay != 0) {
+        g = reals_round(k, g + reals_round(k, reals_round(k, h->weight_decay) * p));
+        direction = g;
+    }
+    if (h->momentum != 0) {
+        double mu = reals_round(k, h->momentum), share = reals_round(k, 1 - h->dampening);
+        *m = h->t == 1 ? g : reals_round(k, reals_round(k, mu * *m) + reals_round(k, share * g));
+        direction = h->nesterov ? reals_round(k, g + reals_round(k, mu * *m)) : *m;
+    }
+    return reals_round(k, p - reals_round(k, reals_round(k, h->lr) * direction));
+}
+
+static double average(Reals k, double old, double x, double decay)
+{
+    return reals_round(k, reals_round(k, reals_round(k, decay) * old) +
+                              reals_round(k, reals_round(k, 1 - decay) * x));
+}
+
+static double adam_update(Reals k, const Hyper *h, double p, double g, double *m, double *v)
+{
+    *m = average(k, *m, g, h->beta1);
+    *v = average(k, *v, reals_round(k, g * g), h->beta2);
+    double step = reals_round(k, h->lr / (1 - pow(h->beta1, h->t)));
+    double root = reals_round(k, sqrt(1 - pow(h->beta2, h->t)));
+    double spread = reals_round(k, reals_sqrt(k, *v) / root);
+    double below = reals_round(k, spread + reals_round(k, h->eps));
+    return reals_round(k, p - reals_round(k, step * reals_round(k, *m / below)));
+}
+
+static double rule_adam(Reals k, const Hyper *h, double p, double g, double *m, double *v)
+{
+    g = reals_round(k, g + reals_round(k, reals_round(k, h->weight_decay) * p));
+    return adam_update(k, h, p, g, m, v);
+}
+
+static double rule_adamw(Reals k, const Hyper *h, double p, double g, double *m, double *v)
+{
+    p = reals_round(k, p * reals_round(k, 1 - h->lr * h->weight_decay));
+    return adam_update(k, h, p, g, m, v);
+}
+
+static const struct OptimizerKind {
+    const char *kind;
+    Rule *rule;
+    const char *buffers[2];
+} optimizer_kinds[] = {
+    {"sgd", rule_sgd, {"momentum_buffer", NULL}},
+    {"adam", rule_adam, {"exp_avg", "exp_avg_sq"}},
+    {"adamw", rule_adamw, {"exp_avg", "exp_avg_sq"}},
+};
+
+static const struct OptimizerKind *kind_of(const Decl *d)
+{
+    const char *kind = attrs_str(&d->attrs, ATTR_kind);
+    for (size_t i = 0; i < sizeof optimizer_kinds / sizeof optimizer_kinds[0]; i++) {
+        if (str_eq(kind, optimizer_kinds[i].kind)) {
+            return &optimizer_kinds[i];
+        }
+    }
+    ICE("there is no optimizer of the kind '%s'", kind != NULL ? kind : "");
+}
+
+static void step_param(Run *r, const Decl *d, const Hyper *h, const char *name, const Value *grad,
+                       bool skip)
+{
+    const struct OptimizerKind *kind = kind_of(d);
+    Value *old = state_before(r, ATTR_param, name);
+    if (old == NULL) {
+        ICE("nobody knows the value of parameter '%s'", name);
+    }
+    Value *p = copy_value(r, old), *buffer[2] = {NULL};
+    const char *buffer_name[2] = {NULL};
+    for (int i = 0; i < 2 && kind->buffers[i] != NULL; i++) {
+        buffer_name[i] = state_name(r, d->name, kind->buffers[i], name);
+        Value *before = state_before(r, ATTR_state, buffer_name[i]);
+        buffer[i] = before != NULL ? copy_value(r, before)
+                                   : value_new(r->in->arena, p->dtype, p->rank, p->dims);
+    }
+    bool keeps = kind->rule != rule_sgd || h->momentum != 0;
+    Reals k = reals_for(r, p);
+    for (int64_t i = 0; i < p->count && !skip; i++) {
+        double none = 0;
+        double *m = buffer[0] != NULL ? &buffer[0]->v[i] : &none;
+        double *v = buffer[1] != NULL ? &buffer[1]->v[i] : &none;
+        p->v[i] = run_convert(r, DT_f64, p->dtype, kind->rule(k, h, p->v[i], grad->v[i], m, v));
+    }
+    set_state(r, name, p);
+    for (int i = 0; i < 2 && keeps && buffer[i] != NULL; i++) {
+        set_state(r, buffer_name[i], buffer[i]);
+    }
+}
+
+Value *mark_optimizer_step(Run *r, const Node *n, Value *const *in)
+{
+    const Decl *d = decl_of(r, n, ATTR_optimizer, DECL_optimizer), *scaler = scaler_of(r, n);
+    StepNote *note = note_of(r, d->name);
+    Value *set = copy_set(r, in[0]);
+    if (scaler != NULL && !note->unscaled) {
+        unscale(r, set, d, scaler);
+    }
+    bool skip = scaler != NULL && note->bad;
+    Hyper h = hyper_of(r, d);
+    for (int i = 0; i < set->nmembers; i++) {
+        if (in_optimizer(d, set->names[i])) {
+            step_param(r, d, &h, set->names[i], set->members[i], skip);
+        }
+    }
+    set_state(r, state_name(r, d->name, "step", NULL), scalar(r, DT_i64, skip ? h.t - 1 : h.t));
+    return set;
+}
+
+Value *mark_scaler_update(Run *r, const Node *n, Value *const *in)
+{
+    const Decl *d = scaler_of(r, n);
+    if (d == NULL) {
+        return in[0];
+    }
+    bool bad = false;
+    for (StepNote *s = r->notes; s != NULL; s = s->next) {
+        bad = bad || (s->bad && str_eq(s->scaler, d->name));
+    }
+    const char *tracker_name = state_name(r, d->name, "tracker", NULL);
+    double scale = scale_of(r, d), tracker = number_before(r, tracker_name, 0);
+    double grown = round_to(DT_f32, scale * attrs_float(&d->attrs, ATTR_growth_factor, 2));
+    if (bad) {
+        scale = round_to(DT_f32, scale * attrs_float(&d->attrs, ATTR_backoff_factor, 0.5));
+        scale = fmax(scale, attrs_float(&d->attrs, ATTR_scale_min, 1));
+        tracker = 0;
+    } else if (++tracker == (double)attrs_int(&d->attrs, ATTR_growth_interval, 2000)) {
+        scale =
+            isfinite(grown) ? fmin(grown, attrs_float(&d->attrs, ATTR_scale_max, 0x1p24)) : scale;
+        tracker = 0;
+    }
+    set_state(r, state_name(r, d->name, "scale", NULL), scalar(r, DT_f32, scale));
+    set_state(r, tracker_name, scalar(r, DT_i64, tracker));
+    return in[0];
+}
