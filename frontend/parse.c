@@ -36,7 +36,7 @@ static void skip_statement(Parse *p, int at)
         if (kind == '}' && level > 0)
             level--;
         if ((kind == T_NEWLINE && level == 0) || kind == 0) {
-            p->next = i;
+            p->next = i == at && kind ? i + 1 : i; /* the parser holds the token at `at` already */
             return;
         }
     }
@@ -79,6 +79,17 @@ static void hint(Parse *p, int at)
     }
 }
 
+/* A data set without its fields is the one unfinished statement whose rest is hard to guess. */
+static void hint_fields(Parse *p, int at)
+{
+    int first = at;
+    while (first > 0 && p->tokens.at[first - 1].kind != T_NEWLINE)
+        first--;
+    if (p->tokens.at[at].kind == T_NEWLINE && p->tokens.at[first].kind == T_DATA)
+        diag_note(p->maker.diag, p->tokens.at[first].loc,
+                  "a data set says what a sample is: -> (image: u8[28, 28], label: u8)");
+}
+
 void parse_error(Parse *p, Loc loc, const char *found, const char *const *expected, int n)
 {
     int at = p->next > 0 ? p->next - 1 : 0;
@@ -95,6 +106,7 @@ void parse_error(Parse *p, Loc loc, const char *found, const char *const *expect
         text_printf(list, "%s%s", i == 0 ? ", expected " : i == n - 1 ? " or " : ", ", expected[i]);
     diag_error(p->maker.diag, loc, "unexpected %s%s", what, list->at);
     hint(p, at);
+    hint_fields(p, at);
     skip_statement(p, at);
 }
 
