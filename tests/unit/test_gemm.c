@@ -361,7 +361,7 @@ static void transposing(void **state)
     }
 }
 
-static __attribute__((noinline)) int run_tests(void)
+static __attribute__((noinline)) int run_all(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(widening),         cmocka_unit_test(narrowing),
@@ -379,5 +379,5 @@ int main(void)
         puts("skipped: this CPU lacks the instructions that the test was built for");
         return 77;
     }
-    return run_tests();
+    return run_all();
 }
