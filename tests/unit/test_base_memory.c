@@ -17,7 +17,7 @@ static void memory_is_zeroed_and_aligned(void **state)
     Arena *a = arena_new();
     for (size_t size = 0; size < 3000; size = size * 3 / 2 + 1) {
         unsigned char *p = arena_alloc(a, size);
-        assert_int_equal((uintptr_t)p % sizeof(max_align_t), 0);
+        assert_int_equal((uintptr_t)p % _Alignof(max_align_t), 0);
         for (size_t i = 0; i < size; i++)
             assert_int_equal(p[i], 0);
         memset(p, 0xff, size);
