@@ -145,10 +145,7 @@ static bool steps_parameter(const Autodiff *a, const char *name)
                             ? module_find(a->c->m, DECL_optimizer,
                                           attrs_str(&n->attrs, ATTR_optimizer))
                             : NULL;
-        const Attr *params = d != NULL ? attrs_find(&d->attrs, ATTR_params) : NULL;
-        for (int k = 0; params != NULL && k < params->strs.n; k++) {
-            steps = steps || str_eq(params->strs.v[k], name);
-        }
+        steps = steps || (d != NULL && pass_optimizes(d, name));
     }
     return steps;
 }
@@ -199,7 +196,7 @@ static Node *expand_backward(Autodiff *a, Node *backward)
     for (int i = 0; i < backward->id; i++) {
         const Attr *param = pass_param(a->r.old[i]);
         if (a->grad[i] != NULL && param != NULL &&
-            (model == NULL || str_starts(param->s, model))) {
+            pass_in_model(param->s, model)) {
             vec_push(a->c->scratch, &grads, a->grad[i]);
             vec_push(a->c->scratch, &names, param->s);
         }
@@ -207,7 +204,7 @@ static Node *expand_backward(Autodiff *a, Node *backward)
     warn_unreached(a, backward, names.n, names.at);
     if (grads.n == 0) {
         diag_error(a->c->diag, backward->loc, "backward: no parameter of %s reaches this loss",
-                   model);
+                   model != NULL ? model : "the model");
         return NULL;
     }
     b.why = NULL;

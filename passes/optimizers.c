@@ -53,13 +53,18 @@ static Node *host_number(Update *u, HostExpr *e)
     return n;
 }
 
-/* A hyperparameter in f64. */
+/* A hyperparameter in f64; PyTorch's default where the declaration has none. */
 static Node *hyper(Update *u, AttrId id)
 {
+    static const double otherwise[ATTR_COUNT] = {
+        [ATTR_beta1] = 0.9, [ATTR_beta2] = 0.999, [ATTR_eps] = 1e-8};
     HostExpr *e = attrs_expr(&u->optimizer->attrs, id);
+    if (e == NULL) {
+        return number(u, otherwise[id]);
+    }
     bool known;
     double x = pass_expr_const(e, &known);
-    return known || e == NULL ? number(u, x) : host_number(u, e);
+    return known ? number(u, x) : host_number(u, e);
 }
 
 /* Absent, or known to be 0. */

@@ -197,11 +197,6 @@ static Node *sum_all(Scaling *s, int n, Node *const *x)
     return sum;
 }
 
-static bool in_model(const Grad *g, const char *model)
-{
-    return model == NULL || str_starts(g->param, model);
-}
-
 /* Global norm of the true gradients of a model (NULL: of all), f64. */
 static Node *norm_of(Scaling *s, GradSet *set, const char *model)
 {
@@ -214,7 +209,7 @@ static Node *norm_of(Scaling *s, GradSet *set, const char *model)
         int n = 0;
         inverse = NULL;
         for (; i < set->n; i++) {
-            if (!in_model(&set->v[i], model)) {
+            if (!pass_in_model(set->v[i].param, model)) {
                 continue;
             }
             Node *of = sum_of_squares(s, &set->v[i]);
@@ -256,17 +251,6 @@ static const Decl *marker_optimizer(const Scaling *s, const Node *n)
     return d;
 }
 
-static bool optimizes(const Decl *optimizer, const char *param)
-{
-    const Attr *params = attrs_find(&optimizer->attrs, ATTR_params);
-    for (int i = 0; params != NULL && i < params->strs.n; i++) {
-        if (str_eq(params->strs.v[i], param)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static const Flag *find_flag(const Scaling *s, const Decl *optimizer)
 {
     for (int i = 0; i < s->flags.n; i++) {
@@ -293,7 +277,7 @@ static void unscale(Scaling *s, const Node *n, GradSet *set, const Decl *optimiz
     Node **squares = ARENA_ARRAY(s->c->scratch, Node *, set->n);
     int found = 0;
     for (int i = 0; i < set->n; i++) {
-        if (optimizes(optimizer, set->v[i].param)) {
+        if (pass_optimizes(optimizer, set->v[i].param)) {
             squares[found++] = sum_of_squares(s, &set->v[i]);
         }
     }
@@ -309,7 +293,7 @@ static void unscale(Scaling *s, const Node *n, GradSet *set, const Decl *optimiz
     Node *factor = f64(s, inverse);
     for (int i = 0; i < set->n; i++) {
         Grad *g = &set->v[i];
-        if (optimizes(optimizer, g->param)) {
+        if (pass_optimizes(optimizer, g->param)) {
             s->b.name = arena_printf(s->c->arena, "%s.grad", g->param);
             g->value = op2(s, OP_mul, g->value, build_cast(&s->b, inverse, g->value->dtype));
             g->inverse = factor;
@@ -318,20 +302,19 @@ static void unscale(Scaling *s, const Node *n, GradSet *set, const Decl *optimiz
     s->b.name = NULL;
 }
 
-static bool is_unscaled(const Scaling *s, const Node *n, const GradSet *set, const Grad *g)
+static bool is_unscaled(const Scaling *s, const GradSet *set, const Grad *g)
 {
     bool unscaled = set->scaler == NULL;
     for (int i = 0; i < s->flags.n && !unscaled; i++) {
-        unscaled = optimizes(s->flags.at[i].optimizer, g->param);
+        unscaled = pass_optimizes(s->flags.at[i].optimizer, g->param);
     }
-    (void)n;
     return unscaled;
 }
 
 static void check_unscaled(Scaling *s, const Node *n, const GradSet *set, const char *model)
 {
     for (int i = 0; i < set->n && !s->failed; i++) {
-        if (in_model(&set->v[i], model) && !is_unscaled(s, n, set, &set->v[i])) {
+        if (pass_in_model(set->v[i].param, model) && !is_unscaled(s, set, &set->v[i])) {
             fail(s, n,
                  n->op == OP_optimizer_step
                      ? "the gradients are still multiplied by the loss scale: scaler.step(optimizer)"
@@ -353,7 +336,7 @@ static void clip_norm(Scaling *s, const Node *n, GradSet *set)
     Node *coefficient = op2(s, OP_minimum, number(s, DT_f64, 1), ratio);
     for (int i = 0; i < set->n; i++) {
         Grad *g = &set->v[i];
-        if (in_model(g, model)) {
+        if (pass_in_model(g->param, model)) {
             s->b.name = arena_printf(s->c->arena, "%s.grad", g->param);
             g->value = op2(s, OP_mul, g->value, build_cast(&s->b, coefficient, g->value->dtype));
             g->squares = NULL;
@@ -371,7 +354,7 @@ static void clip_value(Scaling *s, const Node *n, GradSet *set)
     double limit = attrs_float(&n->attrs, ATTR_clip_value, INFINITY);
     for (int i = 0; i < set->n; i++) {
         Grad *g = &set->v[i];
-        if (in_model(g, model)) {
+        if (pass_in_model(g->param, model)) {
             DType dt = g->value->dtype;
             g->value = build3(&s->b, OP_clamp, g->value, number(s, dt, -limit),
                               number(s, dt, limit));
@@ -418,7 +401,7 @@ static void step_optimizer(Scaling *s, const Node *n, GradSet *set)
         unscale(s, n, set, optimizer, scaler);
     }
     for (int i = 0; i < set->n && !s->failed; i++) {
-        if (optimizes(optimizer, set->v[i].param)) {
+        if (pass_optimizes(optimizer, set->v[i].param)) {
             check_unscaled(s, n, &(GradSet){1, &set->v[i], set->scaler}, NULL);
         }
     }
@@ -432,7 +415,7 @@ static void step_optimizer(Scaling *s, const Node *n, GradSet *set)
                                       TENSOR_moment, DT_i64, &no_dims, 0);
     Update u = {s->c, s->g, &s->b, optimizer, state_now(s, step), DT_f32};
     for (int i = 0; i < set->n && !s->failed; i++) {
-        if (optimizes(optimizer, set->v[i].param)) {
+        if (pass_optimizes(optimizer, set->v[i].param)) {
             s->b.name = set->v[i].param;
             update_param(s, &u, rule, &set->v[i], bad);
         }

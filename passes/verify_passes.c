@@ -15,6 +15,7 @@
 #include "passes/ctx.h"
 
 enum { BATCH = 3 };
+#define LEARNING_RATE 0.01
 
 typedef enum Trial { TRIAL_plain, TRIAL_grow, TRIAL_overflow } Trial;
 
@@ -255,6 +256,19 @@ static double host_value(void *ctx, const HostExpr *e)
     return 0.5;
 }
 
+/* State that markers know by name alone. */
+static Value *tensor_value(void *ctx, const char *name)
+{
+    const World *w = ctx;
+    const Tensor *t = module_find_tensor(w->module, name);
+    if (t == NULL) {
+        return str_ends(name, ".lr") ? scalar_value(w, DT_f64, LEARNING_RATE) : NULL;
+    }
+    Node n = {.dtype = t->dtype, .dims = t->dims};
+    return t->role == TENSOR_param ? param_value(w, t->dtype, &t->dims, name)
+                                   : state_value(w, &n, name);
+}
+
 static Value *arg_value(void *ctx, const Graph *g, const Node *n)
 {
     World *w = ctx;
@@ -266,7 +280,7 @@ static Value *arg_value(void *ctx, const Graph *g, const Node *n)
         case ATTR_param: return param_value(w, n->dtype, &n->dims, a->s);
         case ATTR_state: return state_value(w, n, a->s);
         case ATTR_host: return scalar_value(w, n->dtype, host_value(ctx, a->expr));
-        case ATTR_lr: return scalar_value(w, n->dtype, 0.01);
+        case ATTR_lr: return scalar_value(w, n->dtype, LEARNING_RATE);
         case ATTR_seed: return scalar_value(w, n->dtype, 1);
         case ATTR_start: return w->frozen[a->i]; /* a detached value, see freeze() */
         case ATTR_rng: {
@@ -287,7 +301,7 @@ static Value *arg_value(void *ctx, const Graph *g, const Node *n)
 static Value **run(World *w, const Module *m, const Graph *g, StateValue **state)
 {
     Interp in = {.mode = w->mode, .module = m, .arena = w->arena, .seed = w->seed,
-                 .arg = arg_value, .host = host_value, .ctx = w};
+                 .arg = arg_value, .host = host_value, .tensor = tensor_value, .ctx = w};
     memcpy(in.syms, w->syms, sizeof in.syms);
     return interp_graph(&in, g, state);
 }
