@@ -28,25 +28,22 @@ typedef struct Autocast {
 
 /* ---- reasons ------------------------------------------------------------------------------------- */
 
-static const char *float_reason(Op op)
-{
-    switch (op) {
-    case OP_cross_entropy:
-    case OP_softmax:
-    case OP_log_softmax:
-    case OP_logsumexp:
-    case OP_softplus:
-    case OP_logsigmoid: return "exp and log lose range in f16";
-    case OP_exp:
-    case OP_expm1:
-    case OP_log:
-    case OP_log1p: return "its range does not fit f16";
-    case OP_sum:
-    case OP_mean:
-    case OP_var: return "long sums lose digits in f16";
-    default: return "powers and quotients overflow in f16";
-    }
-}
+/* Why an op is on the float32 list, where it is not for the range of its results. */
+static const char *const float_reason[OP_COUNT] = {
+    [OP_cross_entropy] = "exp and log lose range in f16",
+    [OP_softmax] = "exp and log lose range in f16",
+    [OP_log_softmax] = "exp and log lose range in f16",
+    [OP_logsumexp] = "exp and log lose range in f16",
+    [OP_softplus] = "exp and log lose range in f16",
+    [OP_logsigmoid] = "exp and log lose range in f16",
+    [OP_exp] = "its range does not fit f16",
+    [OP_expm1] = "its range does not fit f16",
+    [OP_log] = "its range does not fit f16",
+    [OP_log1p] = "its range does not fit f16",
+    [OP_sum] = "long sums lose digits in f16",
+    [OP_mean] = "long sums lose digits in f16",
+    [OP_var] = "long sums lose digits in f16",
+};
 
 static bool casts_parameter(const Node *n)
 {
@@ -217,7 +214,8 @@ static void cast_by_class(Autocast *a, Node *n, DType low)
         retype(a, n, low);
         break;
     case CAST_Float:
-        n->why = arena_printf(a->c->arena, "on the float32 list: %s", float_reason(n->op));
+        n->why = arena_printf(a->c->arena, "on the float32 list: %s", float_reason[n->op] ? float_reason[n->op]
+                                                    : "powers and quotients overflow in f16");
         cast_operands(a, n, DT_f32);
         retype(a, n, DT_f32);
         break;
