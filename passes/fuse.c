@@ -6,7 +6,7 @@
  * Forward, in order: a contraction sets up a cluster; a reduction joins the cluster that computes or reads the same
  * rows, or sets up its own; a map joins the latest cluster of its operands that has its points (so it becomes the
  * epilogue of a contraction, part of a row kernel, or the tail of a sum), else sets up its own. Before that, backward:
- * a map that one reduction alone needs, and that reads no more than it writes, goes to that reduction.
+ * what one other node alone needs is computed there, if that reads no more than it saves.
  *
  *   matmul -> add bias -> relu -> cast f16          one kernel (tests/passes/fuse-linear.ir)
  *   amax, sub, exp, sum, div and the loss's parts   one kernel (tests/passes/fuse-cross-entropy.ir)
@@ -110,16 +110,28 @@ static int computed_operands(const Fusion *f, const Node *n)
     return count;
 }
 
-/* The one reduction that needs n, at the end of every chain of users; NULL if there is none such. */
-static Node *common_sink(const Fusion *f, const Users *u, int id)
+static bool same_points(const Node *a, const Node *b)
+{
+    Dim na, nb;
+    return dims_count(&a->dims, &na) && dims_count(&b->dims, &nb) && dim_equal(na, nb);
+}
+
+/* The one node into which n can be computed, at the end of every chain of users: a reduction, or a map of as many
+ * points. NULL if there is none such. */
+static Node *common_sink(const Fusion *f, const Users *u, const Node *n)
 {
     Node *sink = NULL;
-    if (u->result[id] || u->of[id].n == 0) {
+    const IntVec *users = &u->of[n->id];
+    if (u->result[n->id] || users->n == 0) {
         return NULL;
     }
-    for (int i = 0; i < u->of[id].n; i++) {
-        Node *user = f->g->nodes[u->of[id].at[i]];
-        Node *to = is_reduction(user) ? user : f->sink[user->id];
+    for (int i = 0; i < users->n; i++) {
+        Node *user = f->g->nodes[users->at[i]];
+        Node *to = f->sink[user->id];
+        bool map = is_map(user) && !is_virtual(f, user) && same_points(n, user);
+        if (to == NULL && (is_reduction(user) || map)) {
+            to = user;
+        }
         if (to == NULL || (sink != NULL && sink != to)) {
             return NULL;
         }
@@ -128,14 +140,20 @@ static Node *common_sink(const Fusion *f, const Users *u, int id)
     return sink;
 }
 
+/* A reduction takes what reads no more than it writes; a map takes whatever it alone needs, but for a cast that
+ * makes it read less. */
 static void find_sinks(Fusion *f, const Users *u)
 {
     for (int i = f->g->nnodes - 1; i >= 0; i--) {
         Node *n = f->g->nodes[i];
-        bool may = map_moves(n->op) || (is_map(n) && computed_operands(f, n) <= 1);
-        if (may) {
-            f->sink[i] = common_sink(f, u, i);
+        if (!map_moves(n->op) && !is_map(n)) {
+            continue;
         }
+        Node *sink = common_sink(f, u, n);
+        bool narrow = n->op == OP_cast && narrows(n);
+        bool fits = sink != NULL && (map_moves(n->op) ||
+                                     (is_reduction(sink) ? computed_operands(f, n) <= 1 : !narrow));
+        f->sink[i] = fits ? sink : NULL;
     }
 }
 
@@ -392,16 +410,24 @@ static bool join_rows(Fusion *f, Cluster *c, Node *n, const Reduction *r)
     return true;
 }
 
-static bool shares_a_read(const Cluster *c, const NodeVec *reads)
+/* c reads some of what is wanted, and would wait for nothing that it does not wait for already. */
+static bool is_sibling(const Fusion *f, const Cluster *c, const NodeVec *reads)
 {
+    bool shared = false;
     for (int i = 0; i < reads->n; i++) {
+        int from = f->of[reads->at[i]->id];
+        bool waited = from < 0;
+        for (int k = 0; k < c->needs.n; k++) {
+            waited = waited || c->needs.at[k] == from;
+        }
+        if (!waited) {
+            return false;
+        }
         for (int k = 0; k < c->reads.n; k++) {
-            if (c->reads.at[k] == reads->at[i]) {
-                return true;
-            }
+            shared = shared || c->reads.at[k] == reads->at[i];
         }
     }
-    return false;
+    return shared;
 }
 
 static void place_reduction(Fusion *f, Node *n)
@@ -417,7 +443,7 @@ static void place_reduction(Fusion *f, Node *n)
         }
         for (int i = f->clusters.n - 1; i >= 0; i--) {
             Cluster *c = f->clusters.at[i];
-            if (c->kind == KERNEL_Row && shares_a_read(c, &reads) && join_rows(f, c, n, &r)) {
+            if (c->kind == KERNEL_Row && is_sibling(f, c, &reads) && join_rows(f, c, n, &r)) {
                 return;
             }
         }

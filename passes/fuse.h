@@ -3,7 +3,7 @@
  * A node is one of three things:
  *   real     computed by exactly one cluster; in memory if another cluster needs it
  *   virtual  computed wherever it is used: constants, indices, random numbers, moves, casts that widen or that
- *            narrow an argument, comparisons of labels, and maps that only a reduction needs
+ *            narrow an argument, comparisons of labels, and maps that only one other node needs
  *   argument in memory from the start
  * A cluster has an iteration space; its nodes are evaluated at its points in order. */
 #ifndef MPC_FUSE_H
@@ -39,7 +39,7 @@ typedef struct Fusion {
     bool *is_real; /* by node id */
     bool *per_row; /* by node id: real and without the reduced axes of its cluster */
     bool *cheap;   /* by node id: a comparison of labels or the like, made of arguments alone */
-    Node **sink;   /* by node id: virtual because this reduction alone needs it */
+    Node **sink;   /* by node id: virtual because this node alone needs it */
     int cap;       /* of the arrays by node id */
 } Fusion;
 
@@ -65,10 +65,14 @@ typedef struct Walk {
 } Walk;
 bool walk_node(Walk *w, Node *n, const IndexMap *map);     /* n itself, if it is a root */
 bool walk_operands(Walk *w, Node *n, const IndexMap *map); /* what n is computed from */
+bool walk_cluster_node(Walk *w, const Cluster *c,
+                       Node *n); /* a real node of c, at all points of c */
 /* Maps from a contraction's space to its operands. */
 void contract_maps(const Cluster *c, const Node *matmul, IndexMap *a, IndexMap *b);
 /* Maps to the indices and the (row 0 of the) table of an embedding. */
 void gather_maps(const Node *embedding, const IndexMap *map, IndexMap *indices, IndexMap *row);
+/* The map from a cluster's space to the operand of one of its reductions. */
+bool reduction_map(const Fusion *f, const Cluster *c, const Node *n, IndexMap *map);
 IndexMap random_key_map(const IndexMap *map); /* to the keys of a uniform */
 
 bool fuse_is_root(const Fusion *f, const Node *n);

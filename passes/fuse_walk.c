@@ -158,3 +158,28 @@ bool cluster_canonical(const Cluster *c, bool per_row, Linear *out)
     }
     return map_linear(&id, &dims, out);
 }
+
+bool reduction_map(const Fusion *f, const Cluster *c, const Node *n, IndexMap *map)
+{
+    *map = c->base;
+    if (c->kind != KERNEL_Row) {
+        return true;
+    }
+    IndexMap id = map_identity(&c->space);
+    return map_reshape(f->g, &c->space, &c->space, &n->in[0]->dims, &id, map);
+}
+
+bool walk_cluster_node(Walk *w, const Cluster *c, Node *n)
+{
+    OpKind kind = op_info[n->op].kind;
+    IndexMap a, b;
+    bool per_row;
+    if (kind == KIND_Contract) {
+        contract_maps(c, n, &a, &b);
+        return walk_node(w, n->in[0], &a) && walk_node(w, n->in[1], &b);
+    }
+    if (kind == KIND_Reduce) {
+        return reduction_map(w->f, c, n, &a) && walk_node(w, n->in[0], &a);
+    }
+    return cluster_map(w->f, c, &n->dims, &per_row, &a) && walk_operands(w, n, &a);
+}

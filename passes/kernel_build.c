@@ -269,12 +269,9 @@ static void output_node(Body *y, Node *n)
 
 static int eval_reduction(Body *y, Node *n)
 {
-    IndexMap map = y->c->base;
-    if (y->c->kind == KERNEL_Row) {
-        IndexMap id = map_identity(&y->c->space);
-        if (!map_reshape(y->b->f->g, &y->space, &y->c->space, &n->in[0]->dims, &id, &map)) {
-            ICE("a row reduction of another shape");
-        }
+    IndexMap map;
+    if (!reduction_map(y->b->f, y->c, n, &map)) {
+        ICE("a row reduction of another shape");
     }
     Scalar s = scalar_of(n, SC_reduce);
     s.nin = 1;
@@ -398,31 +395,53 @@ static Kernel *finish(Body *y, Kernel *k)
     return k;
 }
 
-/* Every output is where(skip, what is there, new): the kernel may return at once. */
-static void find_guard(Kernel *k)
+/* skip of where(skip, what the output holds now, new), -1 if the output is nothing of the kind. A working copy holds
+ * the cast of its master, so a cast of the master's where() will do. */
+static int guard_of(const Body *y, const Kernel *k, const KOutput *o)
+{
+    const Scalar *s = &k->scalars[o->scalar];
+    bool copy = s->kind == SC_cast && y->operands.at[o->at.operand]->role == BUFFER_working;
+    s = copy ? &k->scalars[s->in[0]] : s;
+    if (s->kind != SC_op || s->op != OP_where) {
+        return -1;
+    }
+    const Scalar *skip = &k->scalars[s->in[0]], *old = &k->scalars[s->in[1]];
+    bool scalar = skip->kind == SC_load && skip->at.offset.k == 0 && skip->at.index < 0;
+    for (int d = 0; scalar && d < k->space.rank; d++) {
+        scalar = skip->at.stride[d].k == 0;
+    }
+    Access there = o->at;
+    there.operand = copy ? old->at.operand : there.operand;
+    bool master = !copy || k->operands[old->at.operand].written;
+    return scalar && master && old->kind == SC_load && access_equal(&old->at, &there) ? s->in[0]
+                                                                                      : -1;
+}
+
+/* Every output keeps what is there when a flag is set: the kernel may return at once, and need not select. */
+static void find_guard(const Body *y, Kernel *k)
 {
     int guard = -1;
     for (int i = 0; i < k->noutputs; i++) {
-        const Scalar *s = &k->scalars[k->outputs[i].scalar];
-        bool where = s->kind == SC_op && s->op == OP_where;
-        const Scalar *skip = where ? &k->scalars[s->in[0]] : NULL;
-        const Scalar *old = where ? &k->scalars[s->in[1]] : NULL;
-        bool scalar = where && skip->kind == SC_load && skip->at.offset.k == 0;
-        for (int d = 0; scalar && d < k->space.rank; d++) {
-            scalar = skip->at.stride[d].k == 0;
-        }
-        if (!scalar || old->kind != SC_load || !access_equal(&old->at, &k->outputs[i].at) ||
-            (guard >= 0 && guard != s->in[0])) {
+        int g = k->kind == KERNEL_Map ? guard_of(y, k, &k->outputs[i]) : -1;
+        if (g < 0 || (guard >= 0 && guard != g)) {
             return;
         }
-        guard = s->in[0];
-    }
-    if (k->kind != KERNEL_Map || k->noutputs == 0) {
-        return;
+        guard = g;
     }
     k->guard = guard;
+    Scalar *all = ARENA_ARRAY(y->b->plan->arena, Scalar, k->nscalars + k->noutputs);
+    memcpy(all, k->scalars, (size_t)k->nscalars * sizeof *all);
+    k->scalars = all;
     for (int i = 0; i < k->noutputs; i++) {
-        k->outputs[i].scalar = k->scalars[k->outputs[i].scalar].in[2];
+        Scalar *s = &all[k->outputs[i].scalar];
+        if (s->kind != SC_cast) {
+            k->outputs[i].scalar = s->in[2];
+            continue;
+        }
+        Scalar cast = *s;
+        cast.in[0] = all[s->in[0]].in[2];
+        k->outputs[i].scalar = k->nscalars;
+        all[k->nscalars++] = cast;
     }
 }
 
@@ -500,7 +519,7 @@ static const Kernel *unique(GraphBuild *b, const Cluster *c, Kernel *k, const ch
 static void call(Body *y, Kernel *k, BuiltCalls *out, int level, const char *part)
 {
     GraphBuild *b = y->b;
-    find_guard(k);
+    find_guard(y, k);
     drop_dead(k);
     kernel_coalesce(k);
     kernel_cost(b->f->g, k);

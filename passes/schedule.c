@@ -42,21 +42,12 @@ static bool own_reads_fit(Fusion *f, Cluster *c, const Node *arg, bool per_row)
     if (!reads(c, arg)) {
         return true;
     }
-    if (c->kind != KERNEL_Map && c->kind != KERNEL_Contract) {
-        return false; /* rows are read more than once */
+    if (c->kind != KERNEL_Map && c->kind != KERNEL_Contract && !per_row) {
+        return false; /* elements of a row are read more than once */
     }
     for (int i = 0; i < c->nodes.n; i++) {
-        bool at_row;
-        IndexMap map;
-        Node *n = c->nodes.at[i];
         Walk w = {.f = f, .space = &c->space, .fn = same_place, .ctx = &s};
-        if (op_info[n->op].kind == KIND_Contract) {
-            IndexMap maps[2];
-            contract_maps(c, n, &maps[0], &maps[1]);
-            s.ok = s.ok && walk_node(&w, n->in[0], &maps[0]) && walk_node(&w, n->in[1], &maps[1]);
-        } else {
-            s.ok = s.ok && cluster_map(f, c, &n->dims, &at_row, &map) && walk_operands(&w, n, &map);
-        }
+        s.ok = s.ok && walk_cluster_node(&w, c, c->nodes.at[i]);
     }
     return s.ok;
 }
