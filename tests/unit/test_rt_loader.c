@@ -1,0 +1,267 @@
+/* test_rt_loader.c: the order of samples, whole passes, the last batch, and that the prefetch thread changes
+ * nothing; splits. */
+#include "rt_fixture.h"
+#include "rt_loader.h"
+
+#include <stdbool.h>
+
+enum { ROWS = 103, BATCH = 16 };
+
+static const MpcField fields[] = {
+    {.name = "x", .dtype = MPC_DT_f32, .rank = 1, .dims = {3}},
+    {.name = "label", .dtype = MPC_DT_i32, .rank = 0},
+};
+static const MpcData data = {.name = "d", .kind = MPC_DATA_csv, .fields = fields, .n_fields = 2};
+
+static float x[ROWS][3];
+static int32_t labels[ROWS];
+static unsigned char *columns[2] = {(unsigned char *)x, (unsigned char *)labels};
+static size_t strides[2] = {sizeof x[0], sizeof labels[0]};
+static const RtTable table = {.decl = &data, .rows = ROWS, .column = columns, .stride = strides};
+static const RtSet whole = {.table = &table, .count = ROWS};
+
+static const MpcField doubled_out[] = {{.name = "x", .dtype = MPC_DT_f64, .rank = 1, .dims = {3}}};
+
+static void doubled(const MpcPrepare *p)
+{
+    const float *in = p->in[0];
+    double *out = p->out[0];
+    assert_non_null(p->scratch);
+    for (int64_t i = 0; i < 3 * p->n; i++)
+        out[i] = 2 * (double)in[i];
+}
+
+static int fill_table(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ROWS; i++) {
+        labels[i] = i;
+        for (int k = 0; k < 3; k++)
+            x[i][k] = (float)(i * 10 + k);
+    }
+    return 0;
+}
+
+static MpcLoaderDecl decl(bool shuffle, bool drop_last, bool prepared)
+{
+    MpcLoaderDecl d = {.name = "l", .batch_max = 32, .shuffle = shuffle, .drop_last = drop_last};
+    if (prepared) {
+        d.prepare = doubled;
+        d.out = doubled_out;
+        d.n_out = 1;
+        d.scratch_bytes = 100;
+    }
+    return d;
+}
+
+static MpcLoader *open_loader(const MpcLoaderDecl *d, const RtSet *set, int64_t batch, bool prefetch)
+{
+    RtErr e;
+    MpcLoader *l = rt_loader_new(d, set, batch, 7, prefetch, NULL, &e);
+    assert_non_null(l);
+    return l;
+}
+
+/* Rows of one pass in order; checks the batches' contents on the way. */
+static int one_pass(MpcLoader *l, int64_t pass, uint32_t *rows)
+{
+    MpcBatch b;
+    int n = 0;
+    mpc_loader_begin(l);
+    for (int64_t index = 0; mpc_loader_next(l, &b); index++) {
+        const float *fx = b.field[0];
+        const int32_t *fl = b.field[1];
+        assert_int_equal(b.index, index);
+        for (int64_t i = 0; i < b.n; i++, n++) {
+            rows[n] = (uint32_t)b.rng[i];
+            assert_int_equal(b.rng[i] >> 32, pass);
+            assert_int_equal(fl[i], rows[n]);
+            for (int k = 0; k < 3; k++)
+                assert_true(fx[3 * i + k] == (float)(rows[n] * 10 + (unsigned)k));
+        }
+        assert_int_equal(b.n, n < ROWS ? BATCH : ROWS % BATCH);
+    }
+    mpc_loader_end(l);
+    return n;
+}
+
+static void in_order(void **state)
+{
+    (void)state;
+    MpcLoaderDecl d = decl(false, false, false);
+    uint32_t rows[ROWS];
+    for (int prefetch = 0; prefetch < 2; prefetch++) {
+        MpcLoader *l = open_loader(&d, &whole, BATCH, prefetch);
+        assert_int_equal(mpc_len(l), 7);
+        for (int pass = 0; pass < 3; pass++) {
+            assert_int_equal(one_pass(l, pass, rows), ROWS);
+            for (uint32_t i = 0; i < ROWS; i++)
+                assert_int_equal(rows[i], i);
+        }
+        rt_loader_free(l);
+    }
+}
+
+static void shuffled(void **state)
+{
+    (void)state;
+    MpcLoaderDecl d = decl(true, false, false);
+    uint32_t rows[2][5][ROWS];
+    for (int prefetch = 0; prefetch < 2; prefetch++) {
+        MpcLoader *l = open_loader(&d, &whole, BATCH, prefetch);
+        for (int pass = 0; pass < 5; pass++) {
+            bool seen[ROWS] = {false};
+            assert_int_equal(one_pass(l, pass, rows[prefetch][pass]), ROWS);
+            for (int i = 0; i < ROWS; i++) {
+                assert_false(seen[rows[prefetch][pass][i]]);
+                seen[rows[prefetch][pass][i]] = true;
+            }
+        }
+        rt_loader_free(l);
+    }
+    assert_memory_equal(rows[0], rows[1], sizeof rows[0]);
+    assert_memory_not_equal(rows[0][0], rows[0][1], sizeof rows[0][0]);
+}
+
+static void drops_the_last(void **state)
+{
+    (void)state;
+    MpcLoaderDecl d = decl(true, true, false);
+    MpcLoader *l = open_loader(&d, &whole, BATCH, true);
+    MpcBatch b;
+    int batches = 0;
+    assert_int_equal(mpc_len(l), 6);
+    mpc_loader_begin(l);
+    for (; mpc_loader_next(l, &b); batches++)
+        assert_int_equal(b.n, BATCH);
+    assert_int_equal(batches, 6);
+    rt_loader_free(l);
+}
+
+/* Leaving a pass early, starting the next one, two loaders in turns. */
+static void broken_passes(void **state)
+{
+    (void)state;
+    MpcLoaderDecl d = decl(true, false, true);
+    for (int prefetch = 0; prefetch < 2; prefetch++) {
+        MpcLoader *l = open_loader(&d, &whole, 1, prefetch), *other = open_loader(&d, &whole, 32, prefetch);
+        for (int pass = 0; pass < 200; pass++) {
+            MpcBatch a, b;
+            mpc_loader_begin(l);
+            for (int i = 0; i < pass % 9; i++) {
+                assert_true(mpc_loader_next(l, &a));
+                mpc_loader_begin(other);
+                assert_true(mpc_loader_next(other, &b));
+                mpc_loader_end(other);
+                const double *v = a.field[0];
+                assert_true(v[1] == 2 * (double)((a.rng[0] & UINT32_MAX) * 10 + 1));
+                assert_int_equal(a.rng[0] >> 32, pass);
+            }
+            mpc_loader_end(l);
+            assert_false(mpc_loader_next(l, &a));
+        }
+        rt_loader_free(l);
+        rt_loader_free(other);
+    }
+}
+
+static void wrong_sizes(void **state)
+{
+    (void)state;
+    MpcLoaderDecl d = decl(false, true, false);
+    RtErr e;
+    assert_null(rt_loader_new(&d, &whole, 0, 7, true, NULL, &e));
+    assert_says(e.text, "batch size 0");
+    assert_null(rt_loader_new(&d, &whole, 33, 7, true, NULL, &e));
+    assert_says(e.text, "outside 1 to 32");
+    const RtSet small = {.table = &table, .count = 5};
+    assert_null(rt_loader_new(&d, &small, 16, 7, true, NULL, &e));
+    assert_says(e.text, "drop_last");
+}
+
+/* ---- splits ---- */
+
+static void splits(void **state)
+{
+    (void)state;
+    const MpcSet decls[] = {
+        {.name = "all", .data = 0, .parent = -1},
+        {.name = "validation", .parent = 0, .begin = 0, .end = 0.1, .seed = 7},
+        {.name = "train", .parent = 0, .begin = 0.1, .end = 1, .seed = 7},
+        {.name = "inner", .parent = 2, .begin = 0.5, .end = 1, .seed = 1},
+        {.name = "nothing", .parent = 1, .begin = 0, .end = 0.01, .seed = 1},
+    };
+    RtSet sets[5];
+    RtErr e;
+    bool seen[ROWS] = {false};
+    for (int i = 0; i < 4; i++)
+        assert_true(rt_set_make(&sets[i], &decls[i], &table, sets, &e));
+    assert_int_equal(sets[0].count, ROWS);
+    assert_int_equal(sets[1].count, 10);
+    assert_int_equal(sets[2].count, ROWS - 10);
+    for (int s = 1; s <= 2; s++)
+        for (int64_t i = 0; i < sets[s].count; i++) {
+            assert_true(sets[s].rows[i] < ROWS);
+            assert_false(seen[sets[s].rows[i]]);
+            seen[sets[s].rows[i]] = true;
+            assert_true(!i || sets[s].rows[i] > sets[s].rows[i - 1]);
+        }
+    bool in_train[ROWS] = {false};
+    for (int64_t i = 0; i < sets[2].count; i++)
+        in_train[sets[2].rows[i]] = true;
+    for (int64_t i = 0; i < sets[3].count; i++)
+        assert_true(in_train[sets[3].rows[i]]);
+    assert_false(rt_set_make(&sets[4], &decls[4], &table, sets, &e));
+    assert_says(e.text, "nothing has no samples");
+
+    /* A loader of a part hands out that part's rows. */
+    MpcLoaderDecl d = decl(true, false, false);
+    MpcLoader *l = open_loader(&d, &sets[1], 4, true);
+    MpcBatch b;
+    int n = 0;
+    mpc_loader_begin(l);
+    for (; mpc_loader_next(l, &b); n += (int)b.n)
+        for (int64_t i = 0; i < b.n; i++) {
+            uint32_t row = ((const uint32_t *)b.field[1])[i];
+            assert_false(in_train[row]);
+        }
+    assert_int_equal(n, 10);
+    rt_loader_free(l);
+    for (int i = 0; i < 4; i++)
+        rt_set_free(&sets[i]);
+}
+
+/* A wrong label is reported with its row, and the value that is ignored is not. */
+static void label_checks(void **state)
+{
+    (void)state;
+    char *files[] = {(char *)"labels.gz", (char *)"labels.gz"};
+    RtTable t = table;
+    t.files = files;
+    const RtSet set = {.table = &t, .count = ROWS};
+    RtErr e;
+    MpcLabelCheck check = {.field = 1, .classes = ROWS};
+    assert_true(rt_check_labels(&set, &check, &e));
+    check.classes = 40;
+    assert_false(rt_check_labels(&set, &check, &e));
+    assert_says(e.text, "row 41");
+    assert_says(e.text, "label is 40");
+    labels[3] = -100;
+    check.classes = ROWS;
+    assert_false(rt_check_labels(&set, &check, &e));
+    assert_says(e.text, "label is -100");
+    check.has_ignore = true;
+    check.ignore = -100;
+    assert_true(rt_check_labels(&set, &check, &e));
+    labels[3] = 3;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(in_order),      cmocka_unit_test(shuffled),    cmocka_unit_test(drops_the_last),
+        cmocka_unit_test(broken_passes), cmocka_unit_test(wrong_sizes), cmocka_unit_test(splits),
+        cmocka_unit_test(label_checks),
+    };
+    return cmocka_run_group_tests(tests, fill_table, NULL);
+}
