@@ -7,6 +7,8 @@
 #ifndef MPC_GEMM_TILE_H
 #define MPC_GEMM_TILE_H
 
+enum { MPC_AHEAD_A = 32, MPC_AHEAD_B = 16, MPC_LINE = 16 }; /* k; k; floats in a cache line */
+
 typedef float MpcRow[MPC_NR];
 
 /* Walks the register tiles of one compute tile. After mpc_tile_next: acc[x][y] is C(i + x, j + y) for
@@ -36,6 +38,10 @@ MPC_FN void mpc_micro(int rows, int vectors, int64_t kn, const float *a, const f
     for (int64_t k = 0; k < kn; k++, a += MPC_AS, b += MPC_NR) {
         mpc_vf x[MPC_NR / MPC_VL];
 
+        /* Panels lie in the second-level cache, or were packed by another core. */
+        __builtin_prefetch(a + MPC_AHEAD_A * MPC_AS);
+        for (int f = 0; f < vectors * MPC_VL; f += MPC_LINE)
+            __builtin_prefetch(b + MPC_AHEAD_B * MPC_NR + f);
         MPC_UNROLL
         for (int v = 0; v < vectors; v++)
             x[v] = vf_load(b + v * MPC_VL);
