@@ -271,8 +271,8 @@ void explain_json(FILE *out, const Module *m, const PassCounts *counts)
             }
         }
     }
-    text_printf(t, "],\n\"casts\": %d, \"casts_removed\": %d, \"working_copies\": %d, ", totals.casts,
-                casts_removed(counts, &totals), counts->copies);
+    text_printf(t, "],\n\"casts\": %d, \"casts_removed\": %d, \"working_copies\": %d, ",
+                totals.casts, casts_removed(counts, &totals), counts->copies);
     text_printf(t, "\"weight_traffic\": %.3f}\n", weight_traffic(m));
     text_write(t, out);
     arena_free(arena);

@@ -21,9 +21,9 @@ typedef struct Autocast {
     PassCtx *c;
     Graph *g;
     Rebuild r;
-    DType *was;              /* by old id: the type before this pass */
-    NodeMap made[DT_COUNT];  /* value -> the same in another type */
-    bool counted;            /* step graphs count for --explain */
+    DType *was;             /* by old id: the type before this pass */
+    NodeMap made[DT_COUNT]; /* value -> the same in another type */
+    bool counted;           /* step graphs count for --explain */
 } Autocast;
 
 /* ---- reasons ------------------------------------------------------------------------------------- */
@@ -214,8 +214,9 @@ static void cast_by_class(Autocast *a, Node *n, DType low)
         retype(a, n, low);
         break;
     case CAST_Float:
-        n->why = arena_printf(a->c->arena, "on the float32 list: %s", float_reason[n->op] ? float_reason[n->op]
-                                                    : "powers and quotients overflow in f16");
+        n->why = arena_printf(a->c->arena, "on the float32 list: %s",
+                              float_reason[n->op] ? float_reason[n->op]
+                                                  : "powers and quotients overflow in f16");
         cast_operands(a, n, DT_f32);
         retype(a, n, DT_f32);
         break;
@@ -270,8 +271,8 @@ static void cast_node(Autocast *a, Node *n)
     } else if (n->forced) {
         n->why = "as the file says";
         if (n->op != OP_cast) {
-            DType own = op_is_predicate(n->op) || !pass_is_float(n->dtype) ? widest_operand(n)
-                                                                           : n->dtype;
+            DType own =
+                op_is_predicate(n->op) || !pass_is_float(n->dtype) ? widest_operand(n) : n->dtype;
             cast_operands(a, n, own);
             retype(a, n, own);
         }

@@ -31,8 +31,8 @@ typedef struct Autodiff {
 
 static bool passes_on(const Node *n)
 {
-    return n->op == OP_scale_loss ||
-           (vjp_rule[n->op] != vjp_zero && (op_info[n->op].kind != KIND_Mark && n->op != OP_detach));
+    return n->op == OP_scale_loss || (vjp_rule[n->op] != vjp_zero &&
+                                      (op_info[n->op].kind != KIND_Mark && n->op != OP_detach));
 }
 
 static void classify(Autodiff *a)
@@ -141,10 +141,10 @@ static bool steps_parameter(const Autodiff *a, const char *name)
     bool steps = false;
     for (int i = 0; i < a->r.n; i++) {
         const Node *n = a->r.old[i];
-        const Decl *d = n->op == OP_optimizer_step
-                            ? module_find(a->c->m, DECL_optimizer,
-                                          attrs_str(&n->attrs, ATTR_optimizer))
-                            : NULL;
+        const Decl *d =
+            n->op == OP_optimizer_step
+                ? module_find(a->c->m, DECL_optimizer, attrs_str(&n->attrs, ATTR_optimizer))
+                : NULL;
         steps = steps || (d != NULL && pass_optimizes(d, name));
     }
     return steps;
@@ -182,7 +182,9 @@ static Node *expand_backward(Autodiff *a, Node *backward)
         return NULL;
     }
     a->grad = ARENA_ARRAY(a->c->scratch, Node *, a->r.n);
-    Builder b = {.graph = a->g, .diag = a->c->diag, .loc = backward->loc,
+    Builder b = {.graph = a->g,
+                 .diag = a->c->diag,
+                 .loc = backward->loc,
                  .why = WHY_BACKWARD "the loss: starts with 1"};
     a->grad[loss->id] = build_const(&b, loss->dtype, 1);
     VEC(Node *) grads = {0};
@@ -195,8 +197,7 @@ static Node *expand_backward(Autodiff *a, Node *backward)
     }
     for (int i = 0; i < backward->id; i++) {
         const Attr *param = pass_param(a->r.old[i]);
-        if (a->grad[i] != NULL && param != NULL &&
-            pass_in_model(param->s, model)) {
+        if (a->grad[i] != NULL && param != NULL && pass_in_model(param->s, model)) {
             vec_push(a->c->scratch, &grads, a->grad[i]);
             vec_push(a->c->scratch, &names, param->s);
         }

@@ -13,7 +13,6 @@
  *                                %u = scaler_update %t {scaler="scaler"}   (tests/passes/infer-fp16.ir) */
 #include "passes/ctx.h"
 
-
 static bool is_marker(const Node *n)
 {
     return op_info[n->op].kind == KIND_Mark;

@@ -77,7 +77,9 @@ static void write_copies(PassCtx *c, Graph *g)
         for (int k = 0; k < nresults && t->role == TENSOR_working; k++) {
             const Result *r = &g->results[k];
             if (r->kind == RESULT_State && str_eq(r->name, t->of)) {
-                Builder b = {.graph = g, .loc = r->value->loc, .name = t->of,
+                Builder b = {.graph = g,
+                             .loc = r->value->loc,
+                             .name = t->of,
                              .why = WHY_UPDATE "working copy of the f32 master"};
                 graph_result(g, RESULT_State, t->name, build_cast(&b, r->value, t->dtype));
                 break;

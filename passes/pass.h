@@ -34,20 +34,20 @@ typedef struct PassCounts {
 } PassCounts;
 
 typedef struct PassOptions {
-    DType precision;   /* DT_none: as the file says; f32, f16 or bf16 override it */
-    bool verify_ir;    /* module_verify() after every pass */
-    bool verify_passes; /* the interpreter before and after every pass */
-    bool verbose;      /* a line for each check that verify_passes makes */
-    bool time_passes;  /* a line with the milliseconds of each pass */
+    DType precision;        /* DT_none: as the file says; f32, f16 or bf16 override it */
+    bool verify_ir;         /* module_verify() after every pass */
+    bool verify_passes;     /* the interpreter before and after every pass */
+    bool verbose;           /* a line for each check that verify_passes makes */
+    bool time_passes;       /* a line with the milliseconds of each pass */
     const char *dump_after; /* a pass's name or "all"; NULL: nothing */
     FILE *dump;             /* where dumps go; NULL: files "NN-PASS.ir" in dump_dir */
     const char *dump_dir;   /* also where the IR that broke a pass goes; NULL: the current folder */
     FILE *report;           /* lines of verbose and time_passes; NULL: stderr */
     int ndisabled;
     const char *const *disabled; /* names */
-    const char *stop_after; /* NULL: all passes run */
-    uint64_t seed;          /* of verify_passes' inputs */
-    PassCounts *counts;     /* filled when not NULL */
+    const char *stop_after;      /* NULL: all passes run */
+    uint64_t seed;               /* of verify_passes' inputs */
+    PassCounts *counts;          /* filled when not NULL */
 } PassOptions;
 
 /* False when an error was reported (through diag); the module is then no longer of use. */

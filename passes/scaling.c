@@ -89,8 +89,8 @@ static void fail(Scaling *s, const Node *at, const char *message)
 
 /* ---- state --------------------------------------------------------------------------------------- */
 
-static Tensor *state_tensor(Scaling *s, const char *name, TensorRole role, DType dt, const Dims *dims,
-                            double init)
+static Tensor *state_tensor(Scaling *s, const char *name, TensorRole role, DType dt,
+                            const Dims *dims, double init)
 {
     Tensor *t = module_find_tensor(s->c->m, name);
     if (t == NULL) {
@@ -270,8 +270,9 @@ static void unscale(Scaling *s, const Node *n, GradSet *set, const Decl *optimiz
         return;
     }
     if (set->scaler != scaler) {
-        fail(s, n, "the loss was not multiplied by the scale of this scaler: "
-                   "backward(scaler.scale(loss))");
+        fail(s, n,
+             "the loss was not multiplied by the scale of this scaler: "
+             "backward(scaler.scale(loss))");
         return;
     }
     Node **squares = ARENA_ARRAY(s->c->scratch, Node *, set->n);
@@ -315,11 +316,12 @@ static void check_unscaled(Scaling *s, const Node *n, const GradSet *set, const 
 {
     for (int i = 0; i < set->n && !s->failed; i++) {
         if (pass_in_model(set->v[i].param, model) && !is_unscaled(s, set, &set->v[i])) {
-            fail(s, n,
-                 n->op == OP_optimizer_step
-                     ? "the gradients are still multiplied by the loss scale: scaler.step(optimizer)"
-                     : "the gradients are still multiplied by the loss scale: "
-                       "scaler.unscale(optimizer) comes first");
+            fail(
+                s, n,
+                n->op == OP_optimizer_step
+                    ? "the gradients are still multiplied by the loss scale: scaler.step(optimizer)"
+                    : "the gradients are still multiplied by the loss scale: "
+                      "scaler.unscale(optimizer) comes first");
         }
     }
 }
@@ -356,8 +358,8 @@ static void clip_value(Scaling *s, const Node *n, GradSet *set)
         Grad *g = &set->v[i];
         if (pass_in_model(g->param, model)) {
             DType dt = g->value->dtype;
-            g->value = build3(&s->b, OP_clamp, g->value, number(s, dt, -limit),
-                              number(s, dt, limit));
+            g->value =
+                build3(&s->b, OP_clamp, g->value, number(s, dt, -limit), number(s, dt, limit));
             g->squares = NULL;
         }
     }
@@ -373,16 +375,15 @@ static void update_param(Scaling *s, Update *u, const OptimizerRule *rule, Grad 
     u->type = param->dtype == DT_f64 ? DT_f64 : DT_f32;
     bool keeps = rule->keeps == NULL || rule->keeps(u);
     for (int i = 0; i < MAX_BUFFERS && rule->buffer[i] != NULL && keeps; i++) {
-        Tensor *t = state_tensor(s,
-                                 arena_printf(s->c->arena, "%s.%s.%s", u->optimizer->name,
-                                              rule->buffer[i], g->param),
-                                 TENSOR_moment, u->type, &param->dims, 0);
+        Tensor *t = state_tensor(
+            s, arena_printf(s->c->arena, "%s.%s.%s", u->optimizer->name, rule->buffer[i], g->param),
+            TENSOR_moment, u->type, &param->dims, 0);
         t->of = param->name;
         kept[i] = t;
         buf[i] = state_now(s, t);
     }
-    Node *next = rule->update(u, build_cast(&s->b, p, u->type),
-                              build_cast(&s->b, g->value, u->type), buf);
+    Node *next =
+        rule->update(u, build_cast(&s->b, p, u->type), build_cast(&s->b, g->value, u->type), buf);
     set_state(s, param, bad, next);
     for (int i = 0; i < MAX_BUFFERS && kept[i] != NULL; i++) {
         set_state(s, kept[i], bad, buf[i]);

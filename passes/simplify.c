@@ -51,7 +51,8 @@ static double evaluate(Simplify *s, const Node *n, InterpMode mode)
     for (int i = 0; i < n->nin; i++) {
         in[i] = build_const(&b, n->in[i]->dtype, attrs_float(&n->in[i]->attrs, ATTR_value, 0));
     }
-    Node *x = n->op == OP_cast ? build_cast(&b, in[0], n->dtype) : build(&b, n->op, n->nin, in, n->attrs);
+    Node *x =
+        n->op == OP_cast ? build_cast(&b, in[0], n->dtype) : build(&b, n->op, n->nin, in, n->attrs);
     Interp interp = {.mode = mode, .module = s->c->m, .arena = arena};
     double v = interp_graph(&interp, g, NULL)[x->id]->v[0];
     arena_free(arena);
@@ -257,8 +258,7 @@ static Node *move_nothing(Simplify *s, Node *n)
 {
     (void)s;
     bool moves = n->op == OP_slice || n->op == OP_pad || n->op == OP_concat;
-    return moves && n->nin == 1 && same_type(n, n->in[0]) &&
-                   attrs_int(&n->attrs, ATTR_step, 1) == 1
+    return moves && n->nin == 1 && same_type(n, n->in[0]) && attrs_int(&n->attrs, ATTR_step, 1) == 1
                ? n->in[0]
                : NULL;
 }
@@ -345,7 +345,8 @@ static uint64_t hash_node(const Node *n)
 
 static bool same_node(const Node *a, const Node *b)
 {
-    if (a->op != b->op || !same_type(a, b) || a->nin != b->nin || !attrs_equal(&a->attrs, &b->attrs)) {
+    if (a->op != b->op || !same_type(a, b) || a->nin != b->nin ||
+        !attrs_equal(&a->attrs, &b->attrs)) {
         return false;
     }
     for (int i = 0; i < a->nin; i++) {

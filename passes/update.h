@@ -18,9 +18,9 @@ typedef struct Update {
 } Update;
 
 typedef struct OptimizerRule {
-    const char *kind;                 /* as the declaration says */
-    const char *buffer[MAX_BUFFERS];  /* names of what it keeps for a parameter; NULL for none */
-    bool (*keeps)(const Update *u);   /* does it keep them with these hyperparameters? NULL: always */
+    const char *kind;                /* as the declaration says */
+    const char *buffer[MAX_BUFFERS]; /* names of what it keeps for a parameter; NULL for none */
+    bool (*keeps)(const Update *u); /* does it keep them with these hyperparameters? NULL: always */
     /* The parameter's next value; buf: the buffers before, and after. */
     Node *(*update)(Update *u, Node *p, Node *grad, Node *buf[MAX_BUFFERS]);
 } OptimizerRule;

@@ -153,7 +153,8 @@ static int64_t integer_bound(const World *w, const Node *arg)
         while (of->nin == 1 && (op_info[of->op].kind == KIND_Move || of->op == OP_cast)) {
             of = of->in[0];
         }
-        const Attr *a = attrs_find(&of->attrs, ATTR_batch), *b = attrs_find(&arg->attrs, ATTR_batch);
+        const Attr *a = attrs_find(&of->attrs, ATTR_batch),
+                   *b = attrs_find(&arg->attrs, ATTR_batch);
         if (of->op == OP_arg && a != NULL && b != NULL && str_eq(a->s, b->s)) {
             const Dims *d = &n->in[n->op == OP_cross_entropy_grad ? 1 : 0]->dims;
             int64_t here = n->op == OP_embedding ? d->d[0].k : d->d[d->rank - 1].k;
@@ -171,7 +172,8 @@ static Value *batch_value(const World *w, const Node *n, const char *name)
     bound = bound == 0 ? (dtype_info[n->dtype].bytes == 1 ? 100 : 8) : bound;
     for (int64_t i = 0; i < v->count; i++) {
         double u = next_uniform(&state);
-        v->v[i] = pass_is_float(n->dtype) ? round_to(n->dtype, 2 * u - 1) : floor(u * (double)bound);
+        v->v[i] =
+            pass_is_float(n->dtype) ? round_to(n->dtype, 2 * u - 1) : floor(u * (double)bound);
     }
     return v;
 }
@@ -300,15 +302,25 @@ static Value *arg_value(void *ctx, const Graph *g, const Node *n)
 
 static Value **run(World *w, const Module *m, const Graph *g, StateValue **state)
 {
-    Interp in = {.mode = w->mode, .module = m, .arena = w->arena, .seed = w->seed,
-                 .arg = arg_value, .host = host_value, .tensor = tensor_value, .ctx = w};
+    Interp in = {.mode = w->mode,
+                 .module = m,
+                 .arena = w->arena,
+                 .seed = w->seed,
+                 .arg = arg_value,
+                 .host = host_value,
+                 .tensor = tensor_value,
+                 .ctx = w};
     memcpy(in.syms, w->syms, sizeof in.syms);
     return interp_graph(&in, g, state);
 }
 
 static World new_world(PassCtx *c, const Graph *domain, Arena *arena, InterpMode mode, Trial trial)
 {
-    World w = {.module = c->m, .domain = domain, .arena = arena, .mode = mode, .trial = trial,
+    World w = {.module = c->m,
+               .domain = domain,
+               .arena = arena,
+               .mode = mode,
+               .trial = trial,
                .seed = c->opt->seed + 1};
     for (int i = 0; i < MAX_SYMS; i++) {
         int64_t n = i < domain->nsyms && domain->syms[i].multiple_of > 1

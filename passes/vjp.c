@@ -484,8 +484,7 @@ static Node *vjp_linear(Vjp *v)
         Node *dx = build_matmul(v->b, flat(v, v->dy), w, false, false, v->wanted);
         return build_reshape(v->b, dx, &x->dims);
     }
-    case 1:
-        return build_matmul(v->b, flat(v, v->dy), flat(v, x), true, false, v->wanted);
+    case 1: return build_matmul(v->b, flat(v, v->dy), flat(v, x), true, false, v->wanted);
     default: return dout(v);
     }
 }
@@ -619,7 +618,8 @@ static Node *vjp_amax(Vjp *v)
     Node *share = where(v, hit, number(v, 1), number(v, 0));
     int64_t axes[MAX_RANK];
     int naxes = node_axes(v->n, axes);
-    Node *hits = build_reduce(v->b, OP_sum, share, naxes, axes, attrs_bool(&v->n->attrs, ATTR_keepdim));
+    Node *hits =
+        build_reduce(v->b, OP_sum, share, naxes, axes, attrs_bool(&v->n->attrs, ATTR_keepdim));
     return mul(v, share, unreduce(v, quotient(v, dout(v), hits)));
 }
 

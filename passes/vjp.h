@@ -10,8 +10,10 @@ typedef struct Vjp {
     Node *n;
     Node *dy;
     int i;
-    DType type;   /* the rule computes in it: that of the forward op; f32 where a parameter is on the other side */
-    DType wanted; /* type of the answer; autodiff casts and sums over broadcast axes, contractions give it themselves */
+    DType
+        type; /* the rule computes in it: that of the forward op; f32 where a parameter is on the other side */
+    DType
+        wanted; /* type of the answer; autodiff casts and sums over broadcast axes, contractions give it themselves */
 } Vjp;
 
 typedef Node *VjpFn(Vjp *v);
