@@ -181,7 +181,7 @@ MPC_FN float mpc_f64_to_f32_odd(double a)
     float f = (float)a;
     double back = (double)f;
     uint32_t u = mpc_bits(f);
-    uint32_t away = (back > 0 ? back > a : back < a) ? 1 : 0;
+    uint32_t away = (back > 0 ? back > a : back < 0 && back < a) ? 1 : 0;
 
     return mpc_of_bits(back == a || a != a ? u : (u - away) | 1);
 }
