@@ -9,10 +9,19 @@ function(mpc_unit name source)
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/unit)
     target_compile_options(${name} PRIVATE -Wno-missing-prototypes ${UNIT_FLAGS})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/runtime)
+    if(TARGET unit_golden AND mpc_ir IN_LIST UNIT_UNPARSED_ARGUMENTS)
+        target_link_libraries(${name} PRIVATE unit_golden)
+    endif()
     target_link_libraries(${name} PRIVATE ${UNIT_UNPARSED_ARGUMENTS}
         PkgConfig::CMOCKA PkgConfig::CJSON Threads::Threads m)
     mpc_test(unit.${name} unit ${name})
 endfunction()
+
+# Readers of tests/golden, for the tests that see the IR.
+if(TARGET mpc_ir)
+    add_library(unit_golden STATIC unit/golden_load.c unit/golden_ops.c)
+    target_link_libraries(unit_golden PUBLIC PkgConfig::CJSON mpc_ir m)
+endif()
 
 # Which instruction sets this machine can run decides which variants of the GEMM tests there are.
 set(cpu_flags "")
