@@ -111,46 +111,37 @@ MPC_FN int mpc_panel_next(MpcPanel *p)
 }
 
 /* One panel, u contiguous: X(u,k) = x[u + k*step], `units` of them present, `width` with padding. */
-#define MPC_DEFINE_COPY(name, type, load, scalar)                                                  \
+#define MPC_DEFINE_COPY(name, type, load, part)                                                    \
     MPC_FN void mpc_copy_##name(float *out, int stride, const type *x, int64_t step, int units,    \
                                 int width, int64_t kn)                                             \
     {                                                                                              \
-        for (int64_t k = 0; k < kn; k++, x += step, out += stride) {                               \
-            int u = 0;                                                                             \
-                                                                                                   \
-            for (; u + MPC_VL <= units; u += MPC_VL)                                               \
-                vf_store(out + u, load(x + u));                                                    \
-            for (; u < units; u++)                                                                 \
-                out[u] = scalar(x[u]);                                                             \
-            for (; u < width; u++)                                                                 \
-                out[u] = 0;                                                                        \
-        }                                                                                          \
+        for (int64_t k = 0; k < kn; k++, x += step, out += stride)                                 \
+            for (int u = 0; u < width; u += MPC_VL)                                                \
+                vf_store(out + u, units - u < MPC_VL ? part(x + u, units - u) : load(x + u));      \
     }
 
 /* One panel, k contiguous: X(u,k) = x[u*step + k]. */
-#define MPC_DEFINE_TURN(name, type, load, scalar)                                                  \
+#define MPC_DEFINE_TURN(name, type, load, part)                                                    \
     MPC_FN void mpc_turn_##name(float *out, int stride, const type *x, int64_t step, int units,    \
                                 int width, int64_t kn)                                             \
     {                                                                                              \
-        for (int u = 0; u < width; u += MPC_VL) {                                                  \
-            int have = units - u;                                                                  \
-            int64_t k = 0;                                                                         \
-                                                                                                   \
-            for (; k + MPC_VL <= kn; k += MPC_VL) {                                                \
+        for (int u = 0; u < width; u += MPC_VL)                                                    \
+            for (int64_t k = 0; k < kn; k += MPC_VL) {                                             \
+                int have = units - u, left = (int)mpc_min_i64(kn - k, MPC_VL);                     \
+                const type *from = x + u * step + k;                                               \
                 mpc_vf r[MPC_VL];                                                                  \
                                                                                                    \
                 MPC_UNROLL                                                                         \
                 for (int i = 0; i < MPC_VL; i++)                                                   \
-                    r[i] = i < have ? load(x + (u + i) * step + k) : vf_zero();                    \
+                    r[i] = i >= have       ? vf_zero()                                             \
+                           : left < MPC_VL ? part(from + i * step, left)                           \
+                                           : load(from + i * step);                                \
                 vf_transpose(r);                                                                   \
                 MPC_UNROLL                                                                         \
                 for (int i = 0; i < MPC_VL; i++)                                                   \
-                    vf_store(out + (k + i) * stride + u, r[i]);                                    \
+                    if (i < left)                                                                  \
+                        vf_store(out + (k + i) * stride + u, r[i]);                                \
             }                                                                                      \
-            for (; k < kn; k++)                                                                    \
-                for (int i = 0; i < MPC_VL; i++)                                                   \
-                    out[k * stride + u + i] = i < have ? scalar(x[(u + i) * step + k]) : 0.0f;     \
-        }                                                                                          \
     }
 
 /* All that a tile packs of one operand: X(u,k) = x[u*su + k*sk]; one of the strides is 1. */
@@ -182,16 +173,14 @@ MPC_FN int mpc_panel_next(MpcPanel *p)
         mpc_pack_##name(g, 0, x, sn, sk);                                                          \
     }
 
-#define mpc_identity(a) (a)
-
-MPC_DEFINE_COPY(f32, float, vf_loadu, mpc_identity)
-MPC_DEFINE_TURN(f32, float, vf_loadu, mpc_identity)
+MPC_DEFINE_COPY(f32, float, vf_loadu, vf_part)
+MPC_DEFINE_TURN(f32, float, vf_loadu, vf_part)
 MPC_DEFINE_PACK(f32, float)
-MPC_DEFINE_COPY(f16, mpc_f16, vf_load_f16, mpc_f16_to_f32)
-MPC_DEFINE_TURN(f16, mpc_f16, vf_load_f16, mpc_f16_to_f32)
+MPC_DEFINE_COPY(f16, mpc_f16, vf_load_f16, vf_part_f16)
+MPC_DEFINE_TURN(f16, mpc_f16, vf_load_f16, vf_part_f16)
 MPC_DEFINE_PACK(f16, mpc_f16)
-MPC_DEFINE_COPY(bf16, mpc_bf16, vf_load_bf16, mpc_bf16_to_f32)
-MPC_DEFINE_TURN(bf16, mpc_bf16, vf_load_bf16, mpc_bf16_to_f32)
+MPC_DEFINE_COPY(bf16, mpc_bf16, vf_load_bf16, vf_part_bf16)
+MPC_DEFINE_TURN(bf16, mpc_bf16, vf_load_bf16, vf_part_bf16)
 MPC_DEFINE_PACK(bf16, mpc_bf16)
 
 #endif

@@ -5,6 +5,7 @@
  *     mpc_vf, MPC_VL     a vector of MPC_VL floats
  *     vf_zero set1 load loadu store storeu add fma transpose
  *     vf_load_f16 vf_load_bf16      MPC_VL 16-bit floats, unaligned, widened
+ *     vf_part vf_part_f16 vf_part_bf16   the first n < MPC_VL of them, the rest zero and not read
  *     vf_store_f16 vf_store_bf16    rounded to nearest even, bit for bit as abi/scalar.h does it
  * `vf_load*` and `vf_store*` of 16-bit types need no alignment; vf_load and vf_store need a vector's.
  * Nothing here depends on the model; element-wise code is plain C and needs none of this.

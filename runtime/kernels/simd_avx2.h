@@ -3,6 +3,7 @@
 #define MPC_SIMD_AVX2_H
 
 #include <immintrin.h>
+#include <string.h>
 
 #define MPC_ISA MPC_ISA_avx2
 #define MPC_VL 8
@@ -78,6 +79,46 @@ MPC_FN void vf_store_bf16(mpc_bf16 *p, mpc_vf v)
     r = _mm256_srli_epi32(_mm256_blendv_epi8(r, nan, is_nan), 16);
     r = _mm256_permute4x64_epi64(_mm256_packus_epi32(r, r), 0x08);
     _mm_storeu_si128((__m128i *)(void *)p, _mm256_castsi256_si128(r));
+}
+
+MPC_FN mpc_vf vf_part(const float *p, int n)
+{
+    __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+
+    return _mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lane));
+}
+
+/* n 16-bit words, by a pair of overlapping loads of the greatest power of two below n */
+MPC_FN __m128i vf_part_words(const uint16_t *p, int n)
+{
+    uint64_t low = 0, high = 0;
+
+    if (n >= 4) {
+        memcpy(&low, p, 8);
+        memcpy(&high, p + n - 4, 8);
+        high = n == 4 ? 0 : high >> 16 * (8 - n);
+    } else if (n >= 2) {
+        uint32_t a, b;
+
+        memcpy(&a, p, 4);
+        memcpy(&b, p + n - 2, 4);
+        low = (uint64_t)b << 16 * (n - 2) | a;
+    } else if (n == 1) {
+        low = p[0];
+    }
+    return _mm_set_epi64x((long long)high, (long long)low);
+}
+
+MPC_FN mpc_vf vf_part_f16(const mpc_f16 *p, int n)
+{
+    return _mm256_cvtph_ps(vf_part_words(p, n));
+}
+
+MPC_FN mpc_vf vf_part_bf16(const mpc_bf16 *p, int n)
+{
+    __m256i w = _mm256_cvtepu16_epi32(vf_part_words(p, n));
+
+    return _mm256_castsi256_ps(_mm256_slli_epi32(w, 16));
 }
 
 /* r[i][j] <-> r[j][i]: pairs of floats, pairs of doubles, then halves */

@@ -79,6 +79,23 @@ MPC_FN void vf_store_bf16(mpc_bf16 *p, mpc_vf v)
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16)));
 }
 
+MPC_FN mpc_vf vf_part(const float *p, int n)
+{
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+}
+
+MPC_FN mpc_vf vf_part_f16(const mpc_f16 *p, int n)
+{
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), p));
+}
+
+MPC_FN mpc_vf vf_part_bf16(const mpc_bf16 *p, int n)
+{
+    __m256i h = _mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), p);
+
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+
 /* r[i][j] <-> r[j][i]: pairs of floats, pairs of doubles, then quarters, each twice as far apart */
 MPC_FN void vf_transpose(mpc_vf r[MPC_VL])
 {

@@ -81,6 +81,23 @@ MPC_FN void vf_store_bf16(mpc_bf16 *p, mpc_vf v)
         p[i] = mpc_f32_to_bf16(v[i]);
 }
 
+MPC_FN mpc_vf vf_part(const float *p, int n)
+{
+    return (mpc_vf){n > 0 ? p[0] : 0, n > 1 ? p[1] : 0, n > 2 ? p[2] : 0, 0};
+}
+
+MPC_FN mpc_vf vf_part_f16(const mpc_f16 *p, int n)
+{
+    return (mpc_vf){n > 0 ? mpc_f16_to_f32(p[0]) : 0, n > 1 ? mpc_f16_to_f32(p[1]) : 0,
+                    n > 2 ? mpc_f16_to_f32(p[2]) : 0, 0};
+}
+
+MPC_FN mpc_vf vf_part_bf16(const mpc_bf16 *p, int n)
+{
+    return (mpc_vf){n > 0 ? mpc_bf16_to_f32(p[0]) : 0, n > 1 ? mpc_bf16_to_f32(p[1]) : 0,
+                    n > 2 ? mpc_bf16_to_f32(p[2]) : 0, 0};
+}
+
 /* r[i][j] <-> r[j][i] */
 MPC_FN void vf_transpose(mpc_vf r[MPC_VL])
 {
