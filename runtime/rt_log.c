@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,6 +144,12 @@ static void number_or_null(RtJson *j, const char *key, bool has, double v)
         rt_json_null(j, key);
 }
 
+/* To the microsecond: more digits of a measured time say nothing. */
+static void put_seconds(RtJson *j, const char *key, double seconds)
+{
+    rt_json_number(j, key, round(seconds * 1e6) / 1e6);
+}
+
 static void program_members(MpcRun *r, RtJson *j)
 {
     const MpcProgram *p = r->program;
@@ -201,7 +208,7 @@ static double rate(MpcRun *r)
     int64_t samples = rt->progress.samples - rt->log_samples;
     rt->log_training = now;
     rt->log_samples = rt->progress.samples;
-    return seconds > 0 ? (double)samples / seconds : 0;
+    return seconds > 0 ? round((double)samples / seconds) : 0;
 }
 
 void rt_log_values(MpcRun *r, const MpcValue *values, int n)
@@ -248,12 +255,12 @@ void rt_log_eval(MpcRun *r, const MpcEval *e, const double *means)
 {
     RtJson *j = record(r, "eval");
     rt_json_int(j, "step", r->step);
-    rt_json_int(j, "epoch", r->epoch + 1);
+    rt_json_int(j, "epoch", rt_epochs_begun(r));
     rt_json_text(j, "set", e->set);
     for (int i = 0; i < e->n_metrics; i++)
         rt_json_number(j, e->metrics[i].name, means[i]);
     rt_json_int(j, "samples", e->samples);
-    rt_json_number(j, "seconds", rt_seconds() - e->start);
+    put_seconds(j, "seconds", rt_seconds() - e->start);
     write_record(r, j);
 }
 
@@ -275,9 +282,12 @@ void rt_log_end(MpcRun *r, int status, const char *reason)
         rt_json_text(j, "reason", reason);
     rt_json_int(j, "steps", r->step);
     rt_json_int(j, "skips", r->skips);
-    rt_json_number(j, "seconds", rt_seconds() - rt->started);
-    number_or_null(j, "first_step_s", rt->first_step >= 0, rt->first_step);
-    rt_json_number(j, "data_s", rt->data_seconds);
+    put_seconds(j, "seconds", rt_seconds() - rt->started);
+    if (rt->first_step >= 0)
+        put_seconds(j, "first_step_s", rt->first_step);
+    else
+        rt_json_null(j, "first_step_s");
+    put_seconds(j, "data_s", rt->data_seconds);
     rt_json_int(j, "peak_bytes", (int64_t)rt_peak_bytes());
     write_record(r, j);
 }

@@ -310,7 +310,7 @@ void rt_progress_eval(MpcRun *r, const MpcEval *e, const double *means)
         return;
     rt_progress_clear(r);
     if (!terminal)
-        printf("eval set=%s epoch=%" PRId64 " step=%" PRId64, e->set, r->epoch + 1, r->step);
+        printf("eval set=%s epoch=%" PRId64 " step=%" PRId64, e->set, rt_epochs_begun(r), r->step);
     else
         printf("            %s:", e->set);
     for (int i = 0; i < e->n_metrics; i++) {
@@ -320,7 +320,7 @@ void rt_progress_eval(MpcRun *r, const MpcEval *e, const double *means)
         else if (terminal)
             printf("  %s %s", e->metrics[i].name, short_number(a, means[i]));
         else
-            printf(" %s=%s", e->metrics[i].name, rt_number(a, means[i]));
+            printf(" %s=%.6g", e->metrics[i].name, means[i]);
     }
     printf("\n");
     fflush(stdout);

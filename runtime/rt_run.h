@@ -82,6 +82,8 @@ void rt_pass_ends(MpcRun *r, MpcLoader *l);
 void rt_batch_begins(MpcRun *r, MpcLoader *l, int64_t n);
 bool rt_pass_stops(const MpcRun *r, const MpcLoader *l);
 
+int64_t rt_epochs_begun(const MpcRun *r);
+
 /* ---- rt_log.c ---- */
 bool rt_out_check(const RtOptions *o, RtErr *e); /* before the data are read: can it be made? */
 bool rt_out_make(MpcRun *r, RtErr *e);           /* the run's folder and an empty log in it */

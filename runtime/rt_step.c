@@ -106,6 +106,11 @@ void rt_pass_ends(MpcRun *r, MpcLoader *l)
     rt_progress_pass_ends(r);
 }
 
+int64_t rt_epochs_begun(const MpcRun *r)
+{
+    return r->rt->progress.batches_done ? r->epoch + 1 : 0;
+}
+
 bool rt_pass_stops(const MpcRun *r, const MpcLoader *l)
 {
     return rt_signal() != 0 || (r->rt->steps_done && rt_loader_decl(l)->training);

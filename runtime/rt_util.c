@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -312,7 +313,7 @@ void rt_near_start(RtNear *near, const char *word)
 
 void rt_near_try(RtNear *near, const char *name)
 {
-    int distance = rt_distance(near->word, name), prefix = 0;
+    int distance = strcasecmp(near->word, name) ? rt_distance(near->word, name) : 0, prefix = 0;
     while (near->word[prefix] && near->word[prefix] == name[prefix])
         prefix++;
     bool better = near->best ? distance < near->distance ||

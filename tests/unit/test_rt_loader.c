@@ -54,7 +54,8 @@ static MpcLoaderDecl decl(bool shuffle, bool drop_last, bool prepared)
     return d;
 }
 
-static MpcLoader *open_loader(const MpcLoaderDecl *d, const RtSet *set, int64_t batch, bool prefetch)
+static MpcLoader *open_loader(const MpcLoaderDecl *d, const RtSet *set, int64_t batch,
+                              bool prefetch)
 {
     RtErr e;
     MpcLoader *l = rt_loader_new(d, set, batch, 7, prefetch, NULL, &e);
@@ -144,7 +145,8 @@ static void broken_passes(void **state)
     (void)state;
     MpcLoaderDecl d = decl(true, false, true);
     for (int prefetch = 0; prefetch < 2; prefetch++) {
-        MpcLoader *l = open_loader(&d, &whole, 1, prefetch), *other = open_loader(&d, &whole, 32, prefetch);
+        MpcLoader *l = open_loader(&d, &whole, 1, prefetch),
+                  *other = open_loader(&d, &whole, 32, prefetch);
         for (int pass = 0; pass < 200; pass++) {
             MpcBatch a, b;
             mpc_loader_begin(l);
@@ -259,8 +261,9 @@ static void label_checks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_order),      cmocka_unit_test(shuffled),    cmocka_unit_test(drops_the_last),
-        cmocka_unit_test(broken_passes), cmocka_unit_test(wrong_sizes), cmocka_unit_test(splits),
+        cmocka_unit_test(in_order),       cmocka_unit_test(shuffled),
+        cmocka_unit_test(drops_the_last), cmocka_unit_test(broken_passes),
+        cmocka_unit_test(wrong_sizes),    cmocka_unit_test(splits),
         cmocka_unit_test(label_checks),
     };
     return cmocka_run_group_tests(tests, fill_table, NULL);

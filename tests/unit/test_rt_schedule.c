@@ -122,7 +122,8 @@ static void golden_rates(void **state)
         else
             assert_string_equal(name, "warmup_then_cosine");
         for (int k = 0; k < cJSON_GetArraySize(lr); k++) {
-            double got = kind < 0 ? composed(base, k) : mpc_schedule((MpcScheduleKind)kind, base, args, k);
+            double got =
+                kind < 0 ? composed(base, k) : mpc_schedule((MpcScheduleKind)kind, base, args, k);
             compare(name, got, cJSON_GetArrayItem(lr, k)->valuedouble, k);
             compared++;
         }
