@@ -30,7 +30,7 @@ static const MpcProgram bare = {.name = "m",
 static RtOptions o;
 static RtErr said;
 
-enum { ARGS = 12 };
+enum { ARGS = 32 };
 
 /* Words are separated by blanks; "''" is an empty word. */
 static bool parse(const MpcProgram *p, const char *line)
