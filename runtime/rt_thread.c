@@ -73,9 +73,11 @@ static int claim_tile(RtPool *pool, Region **region)
     }
 }
 
+/* Sequentially consistent, as are the store of a new claim word and both uses of `sleepers`: either a thread
+ * about to sleep sees the new region, or the region's starter sees the sleeper. */
 static bool work_waits(RtPool *pool)
 {
-    unsigned long long word = atomic_load_explicit(&pool->claim, memory_order_acquire);
+    unsigned long long word = atomic_load(&pool->claim);
     Region *r = &pool->region[(word >> 32) & 1];
     return (int)(uint32_t)word < atomic_load_explicit(&r->total, memory_order_relaxed);
 }
@@ -127,8 +129,6 @@ static void *worker_main(void *p)
 
 static void wake_sleepers(RtPool *pool)
 {
-    /* Orders the new claim word before the look at sleepers; sleep_until_work does the reverse. */
-    atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load(&pool->sleepers) > 0) {
         pthread_mutex_lock(&pool->lock);
         pthread_cond_broadcast(&pool->wake);
@@ -159,7 +159,7 @@ void rt_pool_run(RtPool *pool, const MpcCall *calls, int n)
     atomic_store_explicit(&region->calls, calls, memory_order_relaxed);
     atomic_store_explicit(&region->done, 0, memory_order_relaxed);
     atomic_store_explicit(&region->total, total, memory_order_relaxed);
-    atomic_store_explicit(&pool->claim, next, memory_order_release);
+    atomic_store(&pool->claim, next);
     wake_sleepers(pool);
 
     work(pool, &pool->workers[0]);
