@@ -5,6 +5,7 @@
 #include <limits.h>
 
 #include "ir/base/strutil.h"
+#include "runtime/abi/gemm_params.h"
 
 const char *const buffer_role_name[BUFFER_ROLES] = {
     [BUFFER_param] = "param",          [BUFFER_state] = "state",
@@ -38,6 +39,13 @@ int64_t dims_bytes(const Graph *g, const Dims *d, DType dt)
         n *= dim_bound(g, d->d[i]);
     }
     return n;
+}
+
+PackedBytes plan_packed_bytes(int isa, int64_t m, int64_t n, int64_t k)
+{
+    return (PackedBytes){.a = MPC_GEMM_A_BYTES(isa, m, n, k),
+                         .b = MPC_GEMM_B_BYTES(isa, m, n, k),
+                         .thread = MPC_GEMM_OWN_BYTES(isa, k)};
 }
 
 const GraphPlan *plan_find_graph(const Plan *p, const char *name)

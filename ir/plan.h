@@ -210,6 +210,12 @@ enum { ARENA_ALIGN = 64 };
 /* Bytes at the bounds of g's symbols. */
 int64_t dims_bytes(const Graph *g, const Dims *d, DType dt);
 int64_t dim_bound(const Graph *g, Dim d);
+/* Scratch of one m x n x k contraction on an instruction-set level of runtime/abi/gemm_params.h: bytes of packed a
+ * and b (0 where compute tiles own them), and of each thread. */
+typedef struct PackedBytes {
+    int64_t a, b, thread;
+} PackedBytes;
+PackedBytes plan_packed_bytes(int isa, int64_t m, int64_t n, int64_t k);
 void plan_print(FILE *out, const Plan *p); /* mpc --emit=kernels */
 const GraphPlan *plan_find_graph(const Plan *p, const char *name);
 

@@ -9,8 +9,6 @@
 #include <limits.h>
 #include <string.h>
 
-#include "runtime/abi/gemm_params.h"
-
 typedef VEC(const Buffer *) BufferVec;
 typedef VEC(Scalar) ScalarVec;
 typedef VEC(KOutput) OutputVec;
@@ -562,11 +560,12 @@ static void add_packed(Body *y, Kernel *k)
     const char *name = y->c->nodes.at[0]->name;
     name = name != NULL ? name : "matmul";
     Arena *arena = b->plan->arena;
-    int64_t bytes[2] = {batches * MPC_GEMM_A_BYTES(b->isa, m, n, depth),
-                        batches * MPC_GEMM_B_BYTES(b->isa, m, n, depth)};
-    int64_t own = MPC_GEMM_OWN_BYTES(b->isa, depth);
+    PackedBytes one = plan_packed_bytes(b->isa, m, n, depth);
+    int64_t bytes[2] = {batches * one.a, batches * one.b};
     int *slot[2] = {&k->packed_a, &k->packed_b};
-    b->plan->thread_scratch = own > b->plan->thread_scratch ? own : b->plan->thread_scratch;
+    if (one.thread > b->plan->thread_scratch) {
+        b->plan->thread_scratch = one.thread;
+    }
     for (int i = 0; i < 2; i++) {
         if (bytes[i] == 0) {
             continue; /* compute tiles pack it into their thread's scratch */
