@@ -1,6 +1,6 @@
-/* pass_golden.h: for the tests of the passes: reading the reference results in tests/golden, and running a
- * module's graphs in the interpreter step by step, with states that carry over. Every test that includes it
- * uses a part; hence the unused attributes. */
+/* pass_golden.h: for the tests of the passes: building small modules and running their graphs in the interpreter
+ * step by step, with states that carry over. Every test that includes it uses a part; hence the unused
+ * attributes. */
 #ifndef MPC_TEST_PASS_GOLDEN_H
 #define MPC_TEST_PASS_GOLDEN_H
 
@@ -13,143 +13,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cjson/cJSON.h>
 #include <cmocka.h>
 
+#include "golden_load.h"
 #include "ir/base/strutil.h"
 #include "ir/ir.h"
 #include "passes/pass.h"
 
 #define HELPER __attribute__((unused)) static
 
-/* ---- files --------------------------------------------------------------------------------------- */
+/* ---- reference results --------------------------------------------------------------------------- */
 
-HELPER const char *golden_path(const char *name)
+/* A tensor of a file, or row i of it (i >= 0); NULL when there is none of that name. */
+HELPER Value *golden_value(Arena *arena, const GoldenFile *f, const char *name, DType dt, int row)
 {
-    static char path[1024];
-    const char *root = getenv("MPC_SOURCE_DIR");
-    snprintf(path, sizeof path, "%s/tests/golden/%s", root != NULL ? root : ".", name);
-    return path;
-}
-
-HELPER char *golden_bytes(const char *name, size_t *size)
-{
-    FILE *f = fopen(golden_path(name), "rb");
-    if (f == NULL) {
-        fail_msg("cannot open %s", golden_path(name));
-    }
-    fseek(f, 0, SEEK_END);
-    *size = (size_t)ftell(f);
-    rewind(f);
-    char *bytes = calloc(*size + 1, 1);
-    assert_int_equal(fread(bytes, 1, *size, f), *size);
-    fclose(f);
-    return bytes;
-}
-
-HELPER cJSON *golden_json(const char *name)
-{
-    size_t size;
-    char *text = golden_bytes(name, &size);
-    cJSON *json = cJSON_Parse(text);
-    assert_non_null(json);
-    free(text);
-    return json;
-}
-
-typedef struct Tensors {
-    char *bytes, *data;
-    cJSON *head;
-} Tensors;
-
-HELPER Tensors golden_tensors(const char *name)
-{
-    Tensors t;
-    size_t size;
-    uint64_t n;
-    t.bytes = golden_bytes(name, &size);
-    memcpy(&n, t.bytes, 8);
-    t.head = cJSON_ParseWithLength(t.bytes + 8, n);
-    t.data = t.bytes + 8 + n;
-    assert_non_null(t.head);
-    return t;
-}
-
-HELPER void golden_close(Tensors *t)
-{
-    cJSON_Delete(t->head);
-    free(t->bytes);
-}
-
-HELPER double golden_element(const char *dtype, const char *at, int64_t i)
-{
-    union {
-        float f32;
-        double f64;
-        int64_t i64;
-        uint16_t u16;
-    } x;
-    if (str_eq(dtype, "F32")) {
-        memcpy(&x.f32, at + 4 * i, 4);
-        return (double)x.f32;
-    }
-    if (str_eq(dtype, "F64")) {
-        memcpy(&x.f64, at + 8 * i, 8);
-        return x.f64;
-    }
-    if (str_eq(dtype, "I64")) {
-        memcpy(&x.i64, at + 8 * i, 8);
-        return (double)x.i64;
-    }
-    if (str_eq(dtype, "U16")) {
-        memcpy(&x.u16, at + 2 * i, 2);
-        return x.u16;
-    }
-    assert_string_equal(dtype, "BOOL");
-    return at[i];
-}
-
-/* NULL when there is no such tensor. */
-HELPER Value *golden_value(Arena *arena, const Tensors *t, const char *name, DType dt)
-{
-    const cJSON *entry = cJSON_GetObjectItemCaseSensitive(t->head, name);
-    if (entry == NULL) {
+    const GoldenTensor *t = golden_find(f, "%s", name);
+    if (t == NULL) {
         return NULL;
     }
-    int64_t dims[MAX_RANK];
-    int rank = 0;
-    const cJSON *d;
-    cJSON_ArrayForEach(d, cJSON_GetObjectItem(entry, "shape"))
-    {
-        dims[rank++] = (int64_t)d->valuedouble;
-    }
-    Value *v = value_new(arena, dt, rank, dims);
-    const char *dtype = cJSON_GetStringValue(cJSON_GetObjectItem(entry, "dtype"));
-    double lo = cJSON_GetArrayItem(cJSON_GetObjectItem(entry, "data_offsets"), 0)->valuedouble;
-    for (int64_t i = 0; i < v->count; i++) {
-        v->v[i] = golden_element(dtype, t->data + (size_t)lo, i);
-    }
+    int drop = row >= 0 ? 1 : 0;
+    Value *v = value_new(arena, dt, t->rank - drop, t->dims + drop);
+    memcpy(v->v, t->v + (drop ? row * v->count : 0), (size_t)v->count * sizeof v->v[0]);
     return v;
-}
-
-/* Row i of a tensor's first axis. */
-HELPER Value *golden_row(Arena *arena, const Value *all, int64_t i)
-{
-    Value *v = value_new(arena, all->dtype, all->rank - 1, all->dims + 1);
-    memcpy(v->v, all->v + i * v->count, (size_t)v->count * sizeof v->v[0]);
-    return v;
-}
-
-HELPER double json_number(const cJSON *object, const char *key, double otherwise)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    if (item == NULL || cJSON_IsNull(item)) {
-        return otherwise;
-    }
-    if (cJSON_IsString(item)) {
-        return strtod(item->valuestring, NULL);
-    }
-    return cJSON_IsBool(item) ? cJSON_IsTrue(item) : item->valuedouble;
 }
 
 /* ---- modules ------------------------------------------------------------------------------------- */

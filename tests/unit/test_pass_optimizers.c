@@ -7,10 +7,10 @@
 static bool is_implemented(const cJSON *variant)
 {
     const cJSON *args = cJSON_GetObjectItem(variant, "args");
-    const char *class = cJSON_GetStringValue(cJSON_GetObjectItem(variant, "class"));
+    const char *class = golden_string(variant, "class");
     bool known = str_eq(class, "torch.optim.SGD") || str_eq(class, "torch.optim.Adam") ||
                  str_eq(class, "torch.optim.AdamW");
-    return known && json_number(args, "maximize", 0) == 0 && json_number(args, "amsgrad", 0) == 0 &&
+    return known && !golden_bool(args, "maximize") && !golden_bool(args, "amsgrad") &&
            cJSON_GetObjectItem(variant, "groups") == NULL &&
            cJSON_GetObjectItem(variant, "note") == NULL;
 }
@@ -19,22 +19,22 @@ static void declare_optimizer(Machine *mc, const cJSON *variant)
 {
     static const char *const params[] = {"w", "b"};
     const cJSON *args = cJSON_GetObjectItem(variant, "args");
-    const char *class = cJSON_GetStringValue(cJSON_GetObjectItem(variant, "class"));
+    const char *class = golden_string(variant, "class");
     const char *kind = str_eq(class, "torch.optim.SGD")    ? "sgd"
                        : str_eq(class, "torch.optim.Adam") ? "adam"
                                                            : "adamw";
     Decl *d = add_optimizer(mc, "opt", kind, 2, params);
-    mc->lr = json_number(args, "lr", 0);
-    set_hyper(mc, d, ATTR_weight_decay, json_number(args, "weight_decay", 0));
+    mc->lr = golden_number(args, "lr", 0);
+    set_hyper(mc, d, ATTR_weight_decay, golden_number(args, "weight_decay", 0));
     if (str_eq(kind, "sgd")) {
-        set_hyper(mc, d, ATTR_momentum, json_number(args, "momentum", 0));
-        set_hyper(mc, d, ATTR_dampening, json_number(args, "dampening", 0));
-        attrs_set_bool(mc->arena, &d->attrs, ATTR_nesterov, json_number(args, "nesterov", 0) != 0);
+        set_hyper(mc, d, ATTR_momentum, golden_number(args, "momentum", 0));
+        set_hyper(mc, d, ATTR_dampening, golden_number(args, "dampening", 0));
+        attrs_set_bool(mc->arena, &d->attrs, ATTR_nesterov, golden_bool(args, "nesterov"));
     } else {
         const cJSON *betas = cJSON_GetObjectItem(args, "betas");
         set_hyper(mc, d, ATTR_beta1, cJSON_GetArrayItem(betas, 0)->valuedouble);
         set_hyper(mc, d, ATTR_beta2, cJSON_GetArrayItem(betas, 1)->valuedouble);
-        set_hyper(mc, d, ATTR_eps, json_number(args, "eps", 1e-8));
+        set_hyper(mc, d, ATTR_eps, golden_number(args, "eps", 1e-8));
     }
 }
 
@@ -55,11 +55,11 @@ static void build_step(Machine *mc, const cJSON *variant)
     attrs_set_strs(mc->arena, &attrs, ATTR_params, 2, params);
     Node *token = build(&b, OP_gradients, 2, grads, attrs);
     if (clip != NULL) {
-        bool by_norm = str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(clip, "by")), "norm");
+        bool by_norm = str_eq(golden_string(clip, "by"), "norm");
         Attrs limit = {0};
         attrs_set_str(mc->arena, &limit, ATTR_model, "");
         attrs_set_float(mc->arena, &limit, by_norm ? ATTR_max_norm : ATTR_clip_value,
-                        json_number(clip, "limit", 0));
+                        golden_number(clip, "limit", 0));
         token = build(&b, by_norm ? OP_clip_grad_norm : OP_clip_grad_value, 1, &token, limit);
     }
     add_mark(mc, &b, OP_optimizer_step, token, "opt", NULL);
@@ -70,38 +70,36 @@ static void check_norm(Machine *mc, const cJSON *variant, int step)
 {
     const cJSON *norms = cJSON_GetObjectItem(cJSON_GetObjectItem(variant, "clip"), "norms");
     if (norms != NULL) {
-        double want = cJSON_GetArrayItem(norms, step)->valuedouble;
+        double want = golden_item(cJSON_GetArrayItem(norms, step));
         double got = machine_get(mc, "step.grad_norm")->v[0];
         assert_true(fabs(got - want) <= 1e-6 * want);
     }
 }
 
-static void run_variant(const cJSON *variant, const Tensors *t, InterpMode mode)
+static void run_variant(const cJSON *variant, const GoldenFile *t, InterpMode mode)
 {
-    const char *name = cJSON_GetStringValue(cJSON_GetObjectItem(variant, "name"));
+    const char *name = golden_string(variant, "name");
     const cJSON *tolerance = cJSON_GetObjectItem(variant, "tolerance");
     Machine mc = machine_new("optimizer");
     mc.mode = mode;
     declare_optimizer(&mc, variant);
     build_step(&mc, variant);
     machine_compile(&mc, DT_none, NULL, true);
-    machine_set(&mc, "w", golden_value(mc.arena, t, "problem/w0", DT_f32));
-    machine_set(&mc, "b", golden_value(mc.arena, t, "problem/b0", DT_f32));
-    Value *grad_w = golden_value(mc.arena, t, "problem/grad_w", DT_f32);
-    Value *grad_b = golden_value(mc.arena, t, "problem/grad_b", DT_f32);
+    machine_set(&mc, "w", golden_value(mc.arena, t, "problem/w0", DT_f32, -1));
+    machine_set(&mc, "b", golden_value(mc.arena, t, "problem/b0", DT_f32, -1));
     for (int step = 0; step < 10; step++) {
-        machine_set(&mc, "grad_w", golden_row(mc.arena, grad_w, step));
-        machine_set(&mc, "grad_b", golden_row(mc.arena, grad_b, step));
+        machine_set(&mc, "grad_w", golden_value(mc.arena, t, "problem/grad_w", DT_f32, step));
+        machine_set(&mc, "grad_b", golden_value(mc.arena, t, "problem/grad_b", DT_f32, step));
         machine_call(&mc, "step");
         check_norm(&mc, variant, step);
         for (const char *p = "wb"; *p != 0; p++) {
             char param[2] = {*p, 0}, what[128];
             snprintf(what, sizeof what, "%s/%s", name, param);
             const cJSON *limit = cJSON_GetObjectItem(tolerance, param);
-            Value *want = golden_row(mc.arena, golden_value(mc.arena, t, what, DT_f64), step + 1);
+            Value *want = golden_value(mc.arena, t, what, DT_f64, step + 1);
             assert_close(what, machine_get(&mc, param), want,
-                         mode == INTERP_f64 ? 1e-12 : json_number(limit, "rtol", 0),
-                         mode == INTERP_f64 ? 1e-13 : json_number(limit, "atol", 0));
+                         mode == INTERP_f64 ? 1e-12 : golden_number(limit, "rtol", 0),
+                         mode == INTERP_f64 ? 1e-13 : golden_number(limit, "atol", 0));
         }
     }
     assert_true(machine_get(&mc, "opt.step")->v[0] == 10);
@@ -111,21 +109,19 @@ static void run_variant(const cJSON *variant, const Tensors *t, InterpMode mode)
 static void test_optimizers(void **unused)
 {
     (void)unused;
-    cJSON *json = golden_json("optimizers/optimizers.json");
-    Tensors t = golden_tensors("optimizers/optimizers.safetensors");
+    GoldenFile *file = golden_open("optimizers", "optimizers");
     const cJSON *variant;
     int n = 0;
-    cJSON_ArrayForEach(variant, cJSON_GetObjectItem(json, "variants"))
+    cJSON_ArrayForEach(variant, cJSON_GetObjectItem(file->json, "variants"))
     {
         if (is_implemented(variant)) {
-            run_variant(variant, &t, INTERP_f64);
-            run_variant(variant, &t, INTERP_typed);
+            run_variant(variant, file, INTERP_f64);
+            run_variant(variant, file, INTERP_typed);
             n++;
         }
     }
     assert_true(n >= 16);
-    golden_close(&t);
-    cJSON_Delete(json);
+    golden_close(file);
 }
 
 /* Hyperparameters that are options of the program come in as arguments, one for each expression. */
@@ -199,15 +195,15 @@ static void check_state(Machine *mc, const char *trace, int i, const char *name,
 static void run_trace(const cJSON *trace, InterpMode mode)
 {
     static const char *const params[] = {"w"};
-    const char *name = cJSON_GetStringValue(cJSON_GetObjectItem(trace, "name"));
+    const char *name = golden_string(trace, "name");
     const cJSON *args = cJSON_GetObjectItem(trace, "args");
     Machine mc = machine_new("scaler");
     mc.mode = mode;
-    mc.lr = json_number(trace, "lr", 0);
+    mc.lr = golden_number(trace, "lr", 0);
     add_optimizer(&mc, "opt", "sgd", 1, params);
-    add_scaler(&mc, "scaler", json_number(args, "init_scale", 0),
-               json_number(args, "growth_factor", 0), json_number(args, "backoff_factor", 0),
-               json_number(args, "growth_interval", 0));
+    add_scaler(&mc, "scaler", golden_number(args, "init_scale", 0),
+               golden_number(args, "growth_factor", 0), golden_number(args, "backoff_factor", 0),
+               golden_number(args, "growth_interval", 0));
     Graph *g = graph_new(mc.arena, "step", GRAPH_Step);
     Builder b = {.graph = g, .diag = mc.diag};
     module_graph(mc.m, g);
@@ -228,11 +224,11 @@ static void run_trace(const cJSON *trace, InterpMode mode)
     {
         set_gradient(&mc, i, iteration);
         machine_call(&mc, "step");
-        check_state(&mc, name, i, "step.scale", json_number(iteration, "scale", -1));
-        check_state(&mc, name, i, "scaler.scale", json_number(iteration, "scale_after", -1));
-        check_state(&mc, name, i, "step.scale_next", json_number(iteration, "scale_after", -1));
-        check_state(&mc, name, i, "scaler.tracker", json_number(iteration, "growth_tracker", -1));
-        check_state(&mc, name, i, "step.skipped", json_number(iteration, "skipped", -1));
+        check_state(&mc, name, i, "step.scale", golden_number(iteration, "scale", -1));
+        check_state(&mc, name, i, "scaler.scale", golden_number(iteration, "scale_after", -1));
+        check_state(&mc, name, i, "step.scale_next", golden_number(iteration, "scale_after", -1));
+        check_state(&mc, name, i, "scaler.tracker", golden_number(iteration, "growth_tracker", -1));
+        check_state(&mc, name, i, "step.skipped", golden_bool(iteration, "skipped"));
         for (int k = 0; k < 3 && mode == INTERP_typed; k++) {
             double want = cJSON_GetArrayItem(cJSON_GetObjectItem(iteration, "w"), k)->valuedouble;
             if (machine_get(&mc, "w")->v[k] != want) {
@@ -248,19 +244,19 @@ static void run_trace(const cJSON *trace, InterpMode mode)
 static void test_scaler_traces(void **unused)
 {
     (void)unused;
-    cJSON *json = golden_json("gradscaler/traces.json");
+    GoldenFile *file = golden_open("gradscaler", "traces");
     const cJSON *trace;
     int n = 0;
-    cJSON_ArrayForEach(trace, cJSON_GetObjectItem(json, "traces"))
+    cJSON_ArrayForEach(trace, cJSON_GetObjectItem(file->json, "traces"))
     {
-        const char *name = cJSON_GetStringValue(cJSON_GetObjectItem(trace, "name"));
+        const char *name = golden_string(trace, "name");
         if (!str_eq(name, "zero_scale")) { /* a scale of 0 is refused, not reproduced */
             run_trace(trace, INTERP_typed);
             n++;
         }
     }
     assert_true(n >= 11);
-    cJSON_Delete(json);
+    golden_close(file);
 }
 
 /* Each optimizer is skipped on its own, the scale moves once; states and counters of a skipped one stay. */
