@@ -465,7 +465,9 @@ extern const char *const host_type_name[4];
 /* Inverse to each other, byte for byte. The first line is "mpc-ir 1 after PASS". */
 void module_print(FILE *out, const Module *m);
 void graph_print(FILE *out, const Graph *g);
-Module *module_read(Arena *arena, Diag *diag, const char *path); /* NULL after an error */
+/* NULL after an error; what comes back has passed the verifier. */
+Module *module_read(Arena *arena, Diag *diag, const char *path);
+Module *module_read_source(Arena *arena, Diag *diag, const SourceFile *source);
 /* Dims and exprs as the text form writes them: "B*28,512", "epochs * len(train)". */
 const char *dims_text(Arena *arena, const Graph *g, const Dims *d);
 const char *host_expr_text(Arena *arena, const HostExpr *e);

@@ -391,7 +391,12 @@ static void read_item(Reader *r)
 Module *module_read(Arena *arena, Diag *diag, const char *path)
 {
     SourceFile *source = source_read(arena, diag, path);
-    if (source == NULL || !source_is_text(diag, source)) {
+    return source != NULL ? module_read_source(arena, diag, source) : NULL;
+}
+
+Module *module_read_source(Arena *arena, Diag *diag, const SourceFile *source)
+{
+    if (!source_is_text(diag, source)) {
         return NULL;
     }
     Reader r = {.arena = arena, .diag = diag, .source = source};
