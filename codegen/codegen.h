@@ -1,0 +1,27 @@
+/* codegen.h: spells a plan as the C file of a training program.
+ *
+ * Everything is decided before (plan.h); nothing here looks at the IR's graphs. The text goes into `out`
+ * complete: tables for the runtime (runtime/abi/mpc_rt.h), kernels, a function for each graph, the host
+ * program. Text that does not depend on the model is a real file of runtime/kernels or runtime/abi. */
+#ifndef MPC_CODEGEN_H
+#define MPC_CODEGEN_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "ir/plan.h"
+
+typedef struct CodegenOptions {
+    const char *version; /* of mpc */
+    const char *command; /* for the banner: "mpc fashion.mpt -o fashion" */
+    const char *home;    /* absolute folder of the .mpt */
+    const char *cpu;     /* "x86-64-v4" */
+    const char *needs;   /* features, by a space: "avx2 fma f16c"; "" for any CPU */
+    int isa;             /* MPC_ISA_* of runtime/abi/gemm_params.h, which the plan was made for */
+} CodegenOptions;
+
+/* The program of `plan` for the CPU. False: the plan has something that cannot be spelled; an error was
+ * reported through diag. */
+bool codegen_c(FILE *out, const Plan *plan, const CodegenOptions *opt, Diag *diag);
+
+#endif

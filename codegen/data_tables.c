@@ -1,0 +1,289 @@
+/* data_tables.c: the data sets of a program, their parts, what their labels may be, and the loaders. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/program.h"
+#include "ir/base/strutil.h"
+
+static bool is_part(const Decl *d)
+{
+    return attrs_str(&d->attrs, ATTR_of) != NULL;
+}
+
+const Decl *data_source(Emit *e, const Decl *d)
+{
+    for (int depth = 0; d != NULL && is_part(d) && depth < 100; depth++) {
+        d = module_find(e->m, DECL_data, attrs_str(&d->attrs, ATTR_of));
+    }
+    if (d == NULL) {
+        ICE("a data set is part of one that does not exist");
+    }
+    return d;
+}
+
+const Graph *data_prepare(Emit *e, const Decl *d)
+{
+    for (;;) {
+        const char *name = attrs_str(&d->attrs, ATTR_prepare);
+        if (name != NULL) {
+            return module_find_graph(e->m, name);
+        }
+        if (!is_part(d)) {
+            return NULL;
+        }
+        d = module_find(e->m, DECL_data, attrs_str(&d->attrs, ATTR_of));
+    }
+}
+
+int data_set_number(Emit *e, const char *name)
+{
+    int n;
+    Decl **sets = module_decls(e, DECL_data, &n);
+    for (int i = 0; i < n; i++) {
+        if (str_eq(sets[i]->name, name)) {
+            return i;
+        }
+    }
+    ICE("no data set %s", name);
+}
+
+/* "image: u8[28, 28]" */
+static FieldDecl parse_field(Emit *e, const char *text)
+{
+    FieldDecl f = {0};
+    const char *colon = strchr(text, ':');
+    size_t n = colon != NULL ? (size_t)(colon - text) : strlen(text);
+    while (n > 0 && text[n - 1] == ' ') {
+        n--;
+    }
+    f.name = arena_strndup(e->arena, text, n);
+    const char *at = colon != NULL ? colon + 1 : "f32";
+    while (*at == ' ') {
+        at++;
+    }
+    n = strcspn(at, "[ ");
+    if (!dtype_find(arena_strndup(e->arena, at, n), &f.dtype)) {
+        ICE("field %s has no known type", text);
+    }
+    at = strchr(at, '[');
+    while (at != NULL && *at != ']' && f.dims.rank < MAX_RANK) {
+        char *end;
+        f.dims.d[f.dims.rank++] = dim_of(strtoll(at + 1, &end, 10));
+        at = strpbrk(end, ",]");
+    }
+    return f;
+}
+
+FieldDecl *data_fields(Emit *e, const Decl *data, int *n)
+{
+    const Attr *fields = attrs_find(&data_source(e, data)->attrs, ATTR_fields);
+    *n = fields != NULL ? fields->strs.n : 0;
+    FieldDecl *list = ARENA_ARRAY(e->arena, FieldDecl, *n + 1);
+    for (int i = 0; i < *n; i++) {
+        list[i] = parse_field(e, fields->strs.v[i]);
+    }
+    return list;
+}
+
+static const char *dims_list(Emit *e, const Dims *d)
+{
+    Text *t = text_new(e->arena);
+    for (int i = 0; i < d->rank; i++) {
+        text_printf(t, "%s%lld", i > 0 ? ", " : "", (long long)d->d[i].k);
+    }
+    return t->n > 0 ? t->at : "0";
+}
+
+static void field_row(Emit *e, const FieldDecl *f, const char *columns)
+{
+    ln(e, "{.name = %s, .dtype = MPC_DT_%s, .rank = %d, .dims = {%s}%s},",
+       quoted(e->arena, f->name), dtype_info[f->dtype].name, f->dims.rank, dims_list(e, &f->dims),
+       columns);
+}
+
+/* Columns of field f: an array of its own, where the file names any. */
+static const char *columns_emit(Emit *e, const Decl *d, int number, int f)
+{
+    const Attr *columns = attrs_find(&d->attrs, ATTR_columns);
+    const char *text = columns != NULL && f < columns->strs.n ? columns->strs.v[f] : "";
+    if (text[0] == 0) {
+        return "";
+    }
+    const char *dots = strstr(text, "..");
+    const char *first = dots != NULL ? arena_strndup(e->arena, text, (size_t)(dots - text)) : text;
+    const char *name = arena_printf(e->arena, "data%d_columns%d", number, f);
+    ln(e, "static const MpcColumns %s[] = {{%s, %s}};", name, quoted(e->arena, first),
+       quoted(e->arena, dots != NULL ? dots + 2 : NULL));
+    return arena_printf(e->arena, ", .columns = %s, .n_columns = 1", name);
+}
+
+static void source_emit(Emit *e, const Decl *d, int number)
+{
+    const Attr *files = attrs_find(&d->attrs, ATTR_files);
+    int n;
+    FieldDecl *fields = data_fields(e, d, &n);
+    const char **columns = ARENA_ARRAY(e->arena, const char *, n + 1);
+    for (int f = 0; f < n; f++) {
+        columns[f] = columns_emit(e, d, number, f);
+    }
+    ln_open(e, "static const char *const data%d_paths[] =", number);
+    for (int i = 0; files != NULL && i < files->strs.n; i++) {
+        ln(e, "%s,", quoted(e->arena, files->strs.v[i]));
+    }
+    ln_close(e, ";");
+    ln_open(e, "static const MpcField data%d_fields[] =", number);
+    for (int f = 0; f < n; f++) {
+        field_row(e, &fields[f], columns[f]);
+    }
+    ln_close(e, ";");
+    ln_blank(e);
+}
+
+static void sources_emit(Emit *e, Decl **sets, int n, int *source)
+{
+    int count = 0;
+    for (int i = 0; i < n; i++) {
+        if (!is_part(sets[i])) {
+            source_emit(e, sets[i], count);
+            source[i] = count++;
+        }
+    }
+    ln_open(e, "static const MpcData data[] =");
+    for (int i = 0; i < n; i++) {
+        if (is_part(sets[i])) {
+            continue;
+        }
+        int fields;
+        data_fields(e, sets[i], &fields);
+        const Attr *files = attrs_find(&sets[i]->attrs, ATTR_files);
+        ln(e,
+           "{%s, MPC_DATA_%s, .paths = data%d_paths, .n_paths = %d, .fields = data%d_fields, "
+           ".n_fields = %d, "
+           ".line = %d},",
+           quoted(e->arena, sets[i]->name), attrs_str(&sets[i]->attrs, ATTR_kind), source[i],
+           files != NULL ? files->strs.n : 0, source[i], fields, sets[i]->loc.line);
+    }
+    ln_close(e, ";");
+    ln_blank(e);
+}
+
+static void sets_emit(Emit *e, Decl **sets, int n, const int *source)
+{
+    ln_open(e, "static const MpcSet sets[] =");
+    for (int i = 0; i < n; i++) {
+        const Attrs *as = &sets[i]->attrs;
+        if (!is_part(sets[i])) {
+            ln(e, "{.name = %s, .data = %d, .parent = -1, .begin = 0, .end = 1},",
+               quoted(e->arena, sets[i]->name), source[i]);
+            continue;
+        }
+        char begin[32], end[32];
+        double share = attrs_float(as, ATTR_fraction, 0);
+        bool first = str_eq(attrs_str(as, ATTR_part), "validation");
+        str_double(begin, first ? 0 : share);
+        str_double(end, first ? share : 1);
+        int data = source[data_set_number(e, data_source(e, sets[i])->name)];
+        ln(e, "{.name = %s, .data = %d, .parent = %d, .begin = %s, .end = %s, .seed = %lld},",
+           quoted(e->arena, sets[i]->name), data, data_set_number(e, attrs_str(as, ATTR_of)), begin,
+           end, (long long)attrs_int(as, ATTR_split_seed, 0));
+    }
+    ln_close(e, ";");
+    ln_blank(e);
+}
+
+/* ---- loaders --------------------------------------------------------------------------------------- */
+
+static bool is_training(Emit *e, const Decl *loader)
+{
+    for (int g = 0; g < e->plan->ngraphs; g++) {
+        const Graph *graph = e->plan->graphs[g].graph;
+        if (graph->role == GRAPH_Step && graph_loader(e, graph) == loader) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *prepared_fields(Emit *e, const Graph *g, int loader, int *count)
+{
+    *count = 0;
+    if (g == NULL) {
+        return NULL;
+    }
+    const char *name = arena_printf(e->arena, "loader%d_out", loader);
+    ln_open(e, "static const MpcField %s[] =", name);
+    for (int i = 0; i < g->nresults; i++) {
+        const Result *r = &g->results[i];
+        if (r->kind != RESULT_Field) {
+            continue;
+        }
+        FieldDecl f = {.name = r->name, .dtype = r->value->dtype};
+        for (int k = 1; k < r->value->dims.rank; k++) {
+            f.dims.d[f.dims.rank++] = r->value->dims.d[k];
+        }
+        field_row(e, &f, "");
+        ++*count;
+    }
+    ln_close(e, ";");
+    ln_blank(e);
+    return name;
+}
+
+static const char *graph_function(const Emit *e, const HostText *h, const Graph *g)
+{
+    for (int i = 0; i < e->plan->ngraphs; i++) {
+        if (e->plan->graphs[i].graph == g) {
+            return h->graphs[i].name;
+        }
+    }
+    ICE("graph %s is not planned", g->name);
+}
+
+static void loaders_emit(Emit *e, const HostText *h)
+{
+    const char **out = ARENA_ARRAY(e->arena, const char *, h->nloaders + 1);
+    const Graph **prepare = ARENA_ARRAY(e->arena, const Graph *, h->nloaders + 1);
+    int *count = ARENA_ARRAY(e->arena, int, h->nloaders + 1);
+    for (int i = 0; i < h->nloaders; i++) {
+        const char *set = attrs_str(&h->loaders[i]->attrs, ATTR_dataset);
+        prepare[i] = data_prepare(e, module_find(e->m, DECL_data, set));
+        out[i] = prepared_fields(e, prepare[i], i, &count[i]);
+    }
+    ln_open(e, "static const MpcLoaderDecl loaders[] =");
+    for (int i = 0; i < h->nloaders; i++) {
+        const Decl *d = h->loaders[i];
+        ln_in(e, "{");
+        ln(e, ".name = %s,", quoted(e->arena, h->loader[i]));
+        ln(e, ".set = %d,", data_set_number(e, attrs_str(&d->attrs, ATTR_dataset)));
+        ln(e, ".batch_max = %lld,", (long long)attrs_int(&d->attrs, ATTR_bound, 1));
+        ln(e, ".shuffle = %s, .drop_last = %s, .training = %s,",
+           attrs_bool(&d->attrs, ATTR_shuffle) ? "true" : "false",
+           attrs_bool(&d->attrs, ATTR_drop_last) ? "true" : "false",
+           is_training(e, d) ? "true" : "false");
+        if (prepare[i] != NULL) {
+            ln(e, ".prepare = %s, .out = %s, .n_out = %d, .scratch_bytes = %lld,",
+               graph_function(e, h, prepare[i]), out[i], count[i],
+               (long long)(e->plan->prepare_bytes + e->plan->thread_scratch));
+        }
+        ln(e, ".line = %d,", d->loc.line);
+        ln_close(e, ",");
+    }
+    ln_close(e, ";");
+    ln_blank(e);
+}
+
+int data_tables_emit(Emit *e, const HostText *h)
+{
+    int n;
+    Decl **sets = module_decls(e, DECL_data, &n);
+    int *source = ARENA_ARRAY(e->arena, int, n + 1);
+    if (n > 0) {
+        sources_emit(e, sets, n, source);
+        sets_emit(e, sets, n, source);
+    }
+    if (h->nloaders > 0) {
+        loaders_emit(e, h);
+    }
+    return 0;
+}

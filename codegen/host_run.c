@@ -1,0 +1,450 @@
+/* host_run.c: the statements of the host program, the evaluations, and refresh, which makes the working copies
+ * after parameters were initialised or loaded. */
+#include <string.h>
+
+#include "codegen/program.h"
+#include "ir/base/strutil.h"
+
+/* ---- calls of graphs ------------------------------------------------------------------------------- */
+
+static int graph_number(const Emit *e, const char *name)
+{
+    for (int g = 0; g < e->plan->ngraphs; g++) {
+        if (str_eq(e->plan->graphs[g].graph->name, name)) {
+            return g;
+        }
+    }
+    ICE("no graph %s", name);
+}
+
+/* Field of the result that has the number called `name`; NULL: none. */
+static const char *number_field(const Emit *e, const HostText *h, int g, const char *name)
+{
+    const GraphPlan *gp = &e->plan->graphs[g];
+    for (int i = 0; i < gp->nnumbers_out; i++) {
+        if (str_eq(gp->numbers_out[i].name, name)) {
+            return h->graphs[g].value[i];
+        }
+    }
+    return NULL;
+}
+
+/* Does a call of the graph change a parameter? */
+static bool is_update(const Emit *e, const Graph *g)
+{
+    for (int i = 0; i < g->nresults; i++) {
+        const Tensor *t = module_find_tensor(e->m, g->results[i].name);
+        if (g->results[i].kind == RESULT_State && t != NULL && t->role == TENSOR_param) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *loss_field(const Emit *e, const HostText *h, int g)
+{
+    const char *loss = number_field(e, h, g, "step.loss");
+    return loss != NULL ? loss : number_field(e, h, g, "loss");
+}
+
+static int64_t max_skips(Emit *e)
+{
+    int n;
+    Decl **scalers = module_decls(e, DECL_scaler, &n);
+    return n > 0 ? attrs_int(&scalers[0]->attrs, ATTR_max_skips, 0) : 0;
+}
+
+static void step_done(Emit *e, const HostText *h, int g, int line)
+{
+    const char *loss = loss_field(e, h, g), *rate = h->graphs[g].rate;
+    const char *norm = number_field(e, h, g, "step.grad_norm");
+    const char *scale = number_field(e, h, g, "step.scale");
+    const char *next = number_field(e, h, g, "step.scale_next");
+    const char *skipped = number_field(e, h, g, "step.skipped");
+    ln_open(e, "const MpcStep done =");
+    ln(e, ".samples = vars->samples,");
+    if (loss != NULL) {
+        ln(e, ".has_loss = true, .loss = s.%s,", loss);
+    }
+    if (rate != NULL) {
+        ln(e, ".has_lr = true, .lr = s.%s,", rate);
+    }
+    if (norm != NULL) {
+        ln(e, ".has_grad_norm = true, .grad_norm = s.%s,", norm);
+    }
+    if (scale != NULL && next != NULL) {
+        ln(e, ".has_scale = true, .scale = s.%s, .scale_next = s.%s,", scale, next);
+    }
+    if (skipped != NULL) {
+        ln(e, ".skipped = s.%s, .max_skips = %lld,", skipped, (long long)max_skips(e));
+    }
+    ln(e, ".line = %d,", line);
+    ln_close(e, ";");
+    ln_blank(e);
+    ln(e, "mpc_step_done(r, &done);");
+    ln(e, "vars->samples = 0;");
+    if (skipped != NULL) {
+        ln(e, "vars->skipped = s.%s;", skipped);
+    }
+}
+
+static void call_emit(Emit *e, const HostText *h, const HostStmt *s)
+{
+    int g = graph_number(e, s->target);
+    const GraphPlan *gp = &e->plan->graphs[g];
+    const GraphText *t = &h->graphs[g];
+    bool update = is_update(e, gp->graph), has_result = gp->nnumbers_out > 0 || t->rate != NULL;
+    ln_in(e, "{");
+    if (has_result) {
+        ln(e, "const struct %s_result s = %s(r, &batch);", t->name, t->name);
+        ln_blank(e);
+    } else {
+        ln(e, "%s(r, &batch);", t->name);
+    }
+    ln(e, "vars->samples += batch.n;");
+    for (int i = 0; i < gp->nnumbers_out; i++) {
+        for (int v = 0; v < e->m->nvars; v++) {
+            if (str_eq(e->m->vars[v].name, gp->numbers_out[i].name)) {
+                ln(e, "vars->%s = s.%s;", h->var[v], t->value[i]);
+            }
+        }
+    }
+    if (update) {
+        step_done(e, h, g, s->loc.line);
+    } else if (has_result && gp->nnumbers_out == 0) {
+        ln(e, "(void)s;");
+    }
+    ln_close(e, "");
+}
+
+/* ---- statements ------------------------------------------------------------------------------------ */
+
+static void block(Emit *e, HostText *h, const HostBlock *b);
+
+static const char *var_field(const Emit *e, const HostText *h, const char *name)
+{
+    for (int i = 0; i < e->m->nvars; i++) {
+        if (str_eq(e->m->vars[i].name, name)) {
+            return h->var[i];
+        }
+    }
+    ICE("the host program has no variable %s", name);
+}
+
+static void for_emit(Emit *e, HostText *h, const HostStmt *s)
+{
+    const char *var = arena_printf(e->arena, "vars->%s", var_field(e, h, s->var));
+    const char *lo = host_value(e, h, s->expr), *hi = host_value(e, h, s->hi);
+    ln_in(e, "{");
+    if (s == h->epochs) {
+        ln(e, "const int64_t end = mpc_epochs(r, %s);", hi);
+    } else {
+        ln(e, "const int64_t end = %s;", hi);
+    }
+    ln_blank(e);
+    ln_open(e, "for (%s = %s; %s < end && !mpc_stopping(r); %s++)", var, lo, var, var);
+    block(e, h, &s->body);
+    ln_close(e, "");
+    ln_close(e, "");
+}
+
+static void batches_emit(Emit *e, HostText *h, const HostStmt *s)
+{
+    const Decl *d = module_find(e->m, DECL_loader, s->target);
+    const char *loader = h->loader[host_loader(h, d)];
+    ln_in(e, "{");
+    ln(e, "MpcBatch batch;");
+    ln_blank(e);
+    ln(e, "mpc_loader_begin(%s);", loader);
+    ln_open(e, "while (mpc_loader_next(%s, &batch))", loader);
+    block(e, h, &s->body);
+    ln_close(e, "");
+    ln(e, "mpc_loader_end(%s);", loader);
+    ln_close(e, "");
+}
+
+static void if_emit(Emit *e, HostText *h, const HostStmt *s)
+{
+    ln_open(e, "if (%s)", host_value(e, h, s->expr));
+    block(e, h, &s->body);
+    if (s->orelse.n > 0) {
+        e->out->indent--;
+        ln_open(e, "} else");
+        block(e, h, &s->orelse);
+    }
+    ln_close(e, "");
+}
+
+static void log_emit(Emit *e, HostText *h, const HostStmt *s)
+{
+    if (s->nvars == 0) {
+        ln(e, "mpc_log_step(r, NULL, 0);");
+        return;
+    }
+    ln_open(e, "const MpcValue values[] =");
+    for (int i = 0; i < s->nvars; i++) {
+        ln(e, "{%s, (double)vars->%s},", quoted(e->arena, s->vars[i]), var_field(e, h, s->vars[i]));
+    }
+    ln_close(e, ";");
+    ln_blank(e);
+    ln(e, "mpc_log_step(r, values, %d);", s->nvars);
+}
+
+static void print_emit(Emit *e, HostText *h, const HostStmt *s)
+{
+    Text *format = text_new(e->arena), *values = text_new(e->arena);
+    for (int i = 0; i < s->nexprs; i++) {
+        const HostExpr *x = s->exprs[i];
+        const char *value = host_value(e, h, x);
+        HostType type = x->type;
+        if (i > 0) {
+            text_putc(format, ' ');
+        }
+        text_puts(format, type == HT_int ? "%lld" : type == HT_float ? "%.6g" : "%s");
+        text_printf(values,
+                    type == HT_int    ? ", (long long)(%s)"
+                    : type == HT_bool ? ", (%s) ? \"true\" : \"false\""
+                                      : ", %s",
+                    value);
+    }
+    ln(e, "mpc_print(r, \"%s\"%s);", format->n > 0 ? format->at : "%s",
+       values->n > 0 ? values->at : ", \"\"");
+}
+
+static void schedule_emit(Emit *e, HostText *h, const HostStmt *s)
+{
+    for (int i = 0; i < h->nschedulers; i++) {
+        if (!str_eq(h->schedulers[i]->name, s->target)) {
+            continue;
+        }
+        if (attrs_bool(&h->schedulers[i]->attrs, ATTR_advance_on_skip)) {
+            ln(e, "vars->%s++;", h->steps[i]);
+            return;
+        }
+        ln_in(e, "if (!vars->skipped)");
+        ln(e, "vars->%s++;", h->steps[i]);
+        ln_out(e);
+        return;
+    }
+    ICE("no scheduler %s", s->target);
+}
+
+static void evaluate_call(Emit *e, HostText *h, const HostStmt *s)
+{
+    for (int i = 0; i < h->nevaluates; i++) {
+        if (h->evaluates[i] == s) {
+            ln(e, "%s(r);", h->evaluate[i]);
+            return;
+        }
+    }
+    ICE("an evaluate statement is not listed");
+}
+
+static void statement(Emit *e, HostText *h, const HostStmt *s)
+{
+    switch (s->kind) {
+    case HS_assign:
+        ln(e, "vars->%s = %s;", var_field(e, h, s->var), host_value(e, h, s->expr));
+        return;
+    case HS_for: for_emit(e, h, s); return;
+    case HS_batches: batches_emit(e, h, s); return;
+    case HS_if: if_emit(e, h, s); return;
+    case HS_break: ln(e, "break;"); return;
+    case HS_continue: ln(e, "continue;"); return;
+    case HS_call: call_emit(e, h, s); return;
+    case HS_schedule: schedule_emit(e, h, s); return;
+    case HS_log:
+        ln_in(e, "{");
+        log_emit(e, h, s);
+        ln_close(e, "");
+        return;
+    case HS_evaluate: evaluate_call(e, h, s); return;
+    case HS_save: ln(e, "mpc_save(r, %s);", host_value(e, h, s->expr)); return;
+    case HS_print: print_emit(e, h, s); return;
+    }
+}
+
+static void block(Emit *e, HostText *h, const HostBlock *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        const HostStmt *s = b->v[i];
+        bool heads = s->kind == HS_for || s->kind == HS_batches || s->kind == HS_evaluate;
+        if (s->loc.line > 0 && heads) {
+            ln(e, "/* line %d */", s->loc.line);
+        }
+        statement(e, h, s);
+    }
+}
+
+/* ---- evaluations ----------------------------------------------------------------------------------- */
+
+static const char *evaluated_number(Emit *e, const HostText *h, const HostStmt *s, int g, int i)
+{
+    const char *field = number_field(e, h, g, s->vars[i]);
+    field = field != NULL ? field : number_field(e, h, g, s->keys[i]);
+    if (field != NULL) {
+        return field;
+    }
+    if (i < e->plan->graphs[g].nnumbers_out) {
+        return h->graphs[g].value[i];
+    }
+    ICE("graph %s gives no %s", s->graph, s->keys[i]);
+}
+
+static void evaluate_emit(Emit *e, HostText *h, int number)
+{
+    const HostStmt *s = h->evaluates[number];
+    int g = graph_number(e, s->graph);
+    const char *loader = h->loader[host_loader(h, s->loader)];
+    if (s->loc.line > 0) {
+        ln(e, "/* %d: evaluate(%s) */", s->loc.line, comment_text(e->arena, s->target));
+    }
+    ln(e, "static void %s(MpcRun *r)", h->evaluate[number]);
+    ln_in(e, "{");
+    ln_open(e, "static const MpcMetric metrics[] =");
+    for (int i = 0; i < s->nvars; i++) {
+        bool share = str_starts(s->keys[i], "accuracy");
+        ln(e, "{%s, %s},", quoted(e->arena, s->keys[i]),
+           share ? "MPC_METRIC_share" : "MPC_METRIC_mean");
+    }
+    ln_close(e, ";");
+    ln(e, "struct Vars *vars = r->host;");
+    ln(e, "double means[%d];", s->nvars);
+    ln(e, "MpcBatch batch;");
+    ln(e, "MpcEval eval;");
+    ln_blank(e);
+    ln(e, "mpc_eval_begin(r, &eval, %s, metrics, %d, %s);", quoted(e->arena, s->target), s->nvars,
+       loader);
+    ln_open(e, "while (mpc_loader_next(%s, &batch))", loader);
+    ln(e, "const struct %s_result s = %s(r, &batch);", h->graphs[g].name, h->graphs[g].name);
+    Text *values = text_new(e->arena);
+    for (int i = 0; i < s->nvars; i++) {
+        text_printf(values, "%s(double)s.%s", i > 0 ? ", " : "", evaluated_number(e, h, s, g, i));
+    }
+    ln(e, "const double values[] = {%s};", values->at);
+    ln_blank(e);
+    ln(e, "mpc_eval_add(r, &eval, values, batch.n);");
+    ln_close(e, "");
+    ln(e, "mpc_eval_end(r, &eval, %s, means);", loader);
+    for (int i = 0; i < s->nvars; i++) {
+        ln(e, "vars->%s = means[%d];", var_field(e, h, s->vars[i]), i);
+    }
+    ln_close(e, "");
+    ln_blank(e);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------- */
+
+static const Buffer *tensor_buffer(const Emit *e, const Tensor *t, int *number)
+{
+    for (int i = 0; i < e->plan->nbuffers; i++) {
+        if (e->plan->buffers[i]->tensor == t) {
+            *number = i;
+            return e->plan->buffers[i];
+        }
+    }
+    ICE("tensor %s has no buffer", t->name);
+}
+
+static int working_copies(const Emit *e)
+{
+    int n = 0;
+    for (int i = 0; i < e->m->ntensors; i++) {
+        n += e->m->tensors[i]->role == TENSOR_working;
+    }
+    return n;
+}
+
+static void refresh_emit(Emit *e)
+{
+    if (working_copies(e) == 0) {
+        return;
+    }
+    ln(e, "/* Working copies from their masters, after initialising and loading. */");
+    ln(e, "static void refresh(MpcRun *r)");
+    ln_in(e, "{");
+    ln(e, "unsigned char *const arena = r->arena;");
+    ln_blank(e);
+    for (int i = 0; i < e->m->ntensors; i++) {
+        const Tensor *t = e->m->tensors[i];
+        if (t->role != TENSOR_working) {
+            continue;
+        }
+        const Tensor *of = module_find_tensor(e->m, t->of);
+        int to, from;
+        const Buffer *copy = tensor_buffer(e, t, &to);
+        tensor_buffer(e, of, &from);
+        const char *a = dtype_info[of->dtype].name, *b = dtype_info[t->dtype].name;
+        ln_in(e, "for (int64_t i = 0; i < %s; i++)", product_text(e->arena, NULL, &copy->dims));
+        ln(e, "%s(arena)[i] = mpc_%s_to_%s(%s(arena)[i]);", e->buffer[to], a, b, e->buffer[from]);
+        ln_out(e);
+    }
+    ln_close(e, "");
+    ln_blank(e);
+}
+
+static const char *batch_size(Emit *e, const HostText *h, const Decl *loader)
+{
+    HostExpr *size = attrs_expr(&loader->attrs, ATTR_batch_size);
+    return size != NULL ? host_value(e, h, size)
+                        : arena_printf(e->arena, "%lld",
+                                       (long long)attrs_int(&loader->attrs, ATTR_bound, 1));
+}
+
+static void open_loaders(Emit *e, const HostText *h, bool only_evaluated)
+{
+    for (int i = 0; i < h->nloaders; i++) {
+        bool evaluated = false;
+        for (int s = 0; s < h->nevaluates; s++) {
+            evaluated |= h->evaluates[s]->loader == h->loaders[i];
+        }
+        if (evaluated || !only_evaluated) {
+            ln(e, "%s = mpc_loader_open(r, %d, %s);", h->loader[i], i,
+               batch_size(e, h, h->loaders[i]));
+        }
+    }
+}
+
+static void whole_function(Emit *e, const char *comment, const char *name, Text *body)
+{
+    ln(e, "/* %s */", comment);
+    ln(e, "static void %s(MpcRun *r)", name);
+    ln_in(e, "{");
+    if (text_mentions(body, "vars")) {
+        ln(e, "struct Vars *vars = r->host;");
+        ln_blank(e);
+    }
+    text_puts(e->out, body->at != NULL ? body->at : "");
+    if (!text_mentions(body, "r") && !text_mentions(body, "vars")) {
+        ln(e, "(void)r;");
+    }
+    ln_close(e, "");
+    ln_blank(e);
+}
+
+void host_emit(Emit *e, HostText *h)
+{
+    refresh_emit(e);
+    for (int i = 0; i < h->nevaluates; i++) {
+        evaluate_emit(e, h, i);
+    }
+    Text *out = e->out;
+    if (h->nevaluates > 0) {
+        Text *body = text_new(e->arena);
+        body->indent = 1;
+        e->out = body;
+        open_loaders(e, h, true);
+        for (int i = 0; i < h->nevaluates; i++) {
+            ln(e, "%s(r);", h->evaluate[i]);
+        }
+        e->out = out;
+        whole_function(e, "Every evaluation once: --eval.", "evaluate", body);
+    }
+    Text *body = text_new(e->arena);
+    body->indent = 1;
+    e->out = body;
+    open_loaders(e, h, false);
+    block(e, h, &e->m->host);
+    e->out = out;
+    whole_function(e, "The program.", "run", body);
+}

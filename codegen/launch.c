@@ -1,0 +1,325 @@
+/* launch.c: a function for each graph: numbers in, launches in order, numbers out.
+ *
+ * Each launch is one parallel region; one whose calls are small runs on the calling thread. Prepare graphs run on
+ * the loader's thread, tile after tile. */
+#include <string.h>
+
+#include "codegen/program.h"
+#include "codegen/unit.h"
+#include "ir/base/strutil.h"
+
+enum { SERIAL_WORK = 16384 }; /* simple operations below which waking a thread does not pay */
+
+GraphText *graphs_name(Emit *e)
+{
+    const Plan *p = e->plan;
+    GraphText *texts = ARENA_ARRAY(e->arena, GraphText, p->ngraphs + 1);
+    for (int g = 0; g < p->ngraphs; g++) {
+        const GraphPlan *gp = &p->graphs[g];
+        Names fields = names_new(e->arena, NULL);
+        texts[g].name = names_take(&e->names, gp->graph->name);
+        texts[g].value = ARENA_ARRAY(e->arena, const char *, gp->nnumbers_out + 1);
+        for (int i = 0; i < gp->nnumbers_out; i++) {
+            const char *name = gp->numbers_out[i].name;
+            name = str_starts(name, "step.") ? name + 5 : name;
+            texts[g].value[i] = names_take(&fields, name);
+        }
+        for (int i = 0; i < gp->nnumbers_in; i++) {
+            if (gp->numbers_in[i].expr == NULL && texts[g].rate == NULL) {
+                texts[g].rate = names_take(&fields, "lr");
+            }
+        }
+    }
+    return texts;
+}
+
+static const char *number_type(DType dt)
+{
+    return dt == DT_bool ? "bool" : dtype_info[dt].is_int ? "int64_t" : "double";
+}
+
+static bool has_result(const GraphPlan *gp, const GraphText *t)
+{
+    return gp->nnumbers_out > 0 || t->rate != NULL;
+}
+
+static void result_struct(Emit *e, const GraphPlan *gp, const GraphText *t)
+{
+    ln_open(e, "struct %s_result", t->name);
+    for (int i = 0; i < gp->nnumbers_out; i++) {
+        ln(e, "%s %s;", number_type(gp->numbers_out[i].buffer->dtype), t->value[i]);
+    }
+    if (t->rate != NULL) {
+        ln(e, "double %s; /* learning rate */", t->rate);
+    }
+    ln_close(e, ";");
+    ln_blank(e);
+}
+
+/* ---- one call -------------------------------------------------------------------------------------- */
+
+/* "{.x = x(arena), .B = B}" */
+static const char *arguments(Emit *e, const GraphPlan *gp, const Unit *u, const KCall *call)
+{
+    Text *t = text_new(e->arena);
+    const char *sep = "";
+    text_putc(t, '{');
+    for (int i = 0; i < u->k.noperands; i++) {
+        if (u->ever_pointer[i]) {
+            text_printf(t, "%s.%s = %s", sep, u->pointer[i], buffer_place(e, gp, call->buffers[i]));
+            sep = ", ";
+        }
+    }
+    for (int i = 1; i <= MAX_SYMS; i++) {
+        if (u->ever_sym[i]) {
+            text_printf(t, "%s.%s = %s", sep, u->graph->syms[i - 1].name,
+                        gp->graph->syms[i - 1].name);
+            sep = ", ";
+        }
+    }
+    if (u->ever_n) {
+        const Dims *n = u->k.kind == KERNEL_Scatter ? &call->buffers[1]->dims : &call->space;
+        text_printf(t, "%s.n = %s", sep, n->rank > 0 ? product_text(e->arena, gp->graph, n) : "1");
+        sep = ", ";
+    }
+    if (u->ever_seed) {
+        text_printf(t, "%s.seed = %s->seed", sep, gp->graph->role == GRAPH_Prepare ? "p" : "r");
+    }
+    text_putc(t, '}');
+    return t->at;
+}
+
+static void call_comment(Emit *e, const KCall *call, int number)
+{
+    const char *what = call->what != NULL ? call->what : call->kernel->name;
+    if (call->loc.line > 0) {
+        ln(e, "/* %d, line %d: %s */", number, call->loc.line, comment_text(e->arena, what));
+    } else {
+        ln(e, "/* %d: %s */", number, comment_text(e->arena, what));
+    }
+}
+
+static bool is_small(Emit *e, const GraphPlan *gp, const Launch *launch)
+{
+    double work = 0;
+    for (int c = 0; c < launch->ncalls; c++) {
+        work += unit_work(&e->units[launch->calls[c].kernel->id], &launch->calls[c], gp->graph);
+    }
+    return work <= SERIAL_WORK;
+}
+
+static void declare_arguments(Emit *e, const GraphPlan *gp, const Unit *u, const KCall *call,
+                              const char *name)
+{
+    const char *values = arguments(e, gp, u, call);
+    const char *brace = strstr(values, ", ");
+    if (strlen(values) + strlen(u->name) < 84 || brace == NULL) {
+        ln(e, "const struct %s %s = %s;", u->name, name, values);
+        return;
+    }
+    ln_open(e, "const struct %s %s =", u->name, name);
+    for (const char *at = values + 1; at != NULL && *at != '}';) {
+        const char *end = strstr(at, ", ");
+        size_t n = end != NULL ? (size_t)(end - at) : strlen(at) - 1;
+        ln(e, "%.*s,", (int)n, at);
+        at = end != NULL ? end + 2 : NULL;
+    }
+    ln_close(e, ";");
+}
+
+/* A region over calls; those of contractions that pack come first, in a region of their own. */
+static void region(Emit *e, const GraphPlan *gp, const Launch *launch, bool pack)
+{
+    int n = 0;
+    Text *t = text_new(e->arena);
+    const char *only = NULL;
+    for (int c = 0; c < launch->ncalls; c++) {
+        const KCall *call = &launch->calls[c];
+        const Unit *u = &e->units[call->kernel->id];
+        if (pack && !unit_packs(u)) {
+            continue;
+        }
+        int64_t most;
+        const char *tiles = unit_tiles(e, u, call, gp->graph, pack, &most);
+        only = arena_printf(e->arena, "%s, &%s, %s", pack ? u->pack_name : u->name,
+                            launch->ncalls > 1 ? arena_printf(e->arena, "c%d", c) : "c", tiles);
+        text_printf(t, "%s{%s}", n > 0 ? "\n" : "", only);
+        n++;
+    }
+    if (n == 0) {
+        return;
+    }
+    if (n == 1) {
+        ln(e, "mpc_run(r, %s);", only);
+        return;
+    }
+    const char *name = pack ? "packs" : "calls";
+    ln_open(e, "const MpcCall %s[] =", name);
+    for (const char *at = t->at; at != NULL;) {
+        const char *end = strchr(at, '\n');
+        ln(e, "%.*s,", (int)(end != NULL ? (size_t)(end - at) : strlen(at)), at);
+        at = end != NULL ? end + 1 : NULL;
+    }
+    ln_close(e, ";");
+    ln_blank(e);
+    ln(e, "mpc_run_many(r, %s, %d);", name, n);
+}
+
+static void serial(Emit *e, const GraphPlan *gp, const Launch *launch)
+{
+    bool prepares = gp->graph->role == GRAPH_Prepare;
+    for (int c = 0; c < launch->ncalls; c++) {
+        const KCall *call = &launch->calls[c];
+        const Unit *u = &e->units[call->kernel->id];
+        const char *name = launch->ncalls > 1 ? arena_printf(e->arena, "c%d", c) : "c";
+        for (int pack = unit_packs(u); pack >= 0; pack--) {
+            int64_t most;
+            const char *tiles = unit_tiles(e, u, call, gp->graph, pack == 1, &most);
+            ln(e, prepares ? "mpc_here(&w, %s, &%s, %s);" : "mpc_run(r, %s, &%s, %s);",
+               pack == 1 ? u->pack_name : u->name, name, tiles);
+        }
+    }
+}
+
+static void launch_emit(Emit *e, const GraphPlan *gp, int number)
+{
+    const Launch *launch = &gp->launches[number];
+    bool one_by_one = gp->graph->role == GRAPH_Prepare || is_small(e, gp, launch);
+    for (int c = 0; c < launch->ncalls; c++) {
+        call_comment(e, &launch->calls[c], number);
+    }
+    ln_in(e, "{");
+    for (int c = 0; c < launch->ncalls; c++) {
+        const KCall *call = &launch->calls[c];
+        const char *name = launch->ncalls > 1 ? arena_printf(e->arena, "c%d", c) : "c";
+        declare_arguments(e, gp, &e->units[call->kernel->id], call, name);
+    }
+    ln_blank(e);
+    if (one_by_one) {
+        serial(e, gp, launch);
+    } else {
+        region(e, gp, launch, true);
+        region(e, gp, launch, false);
+    }
+    ln_close(e, "");
+    ln_blank(e);
+}
+
+/* ---- one graph ------------------------------------------------------------------------------------- */
+
+static void numbers_in(Emit *e, const HostText *h, const GraphPlan *gp, const GraphText *t)
+{
+    bool any = false, rated = false;
+    for (int i = 0; i < gp->nnumbers_in; i++) {
+        const Buffer *b = gp->numbers_in[i].buffer;
+        const char *value = NULL;
+        if (gp->numbers_in[i].expr != NULL) {
+            value = host_value(e, h, gp->numbers_in[i].expr);
+        } else {
+            for (int o = 0; o < h->noptimizers; o++) {
+                if (str_eq(h->optimizers[o]->name, gp->numbers_in[i].optimizer)) {
+                    value = arena_printf(e->arena, "%s(r)", h->rates[o]);
+                }
+            }
+            if (value == NULL) {
+                ICE("graph %s: no optimizer %s", gp->graph->name, gp->numbers_in[i].optimizer);
+            }
+            if (!rated) {
+                ln(e, "result.%s = %s;", t->rate, value);
+                value = arena_printf(e->arena, "result.%s", t->rate);
+            }
+            rated = true;
+        }
+        const char *bits =
+            dtype_is_low(b->dtype)
+                ? arena_printf(e->arena, "mpc_f64_to_%s(%s)", dtype_info[b->dtype].name, value)
+                : arena_printf(e->arena, "(%s)(%s)", memory_ctype(b->dtype), value);
+        ln(e, "*%s = %s;", buffer_place(e, gp, b), bits);
+        any = true;
+    }
+    if (any) {
+        ln_blank(e);
+    }
+}
+
+static void numbers_out(Emit *e, const GraphPlan *gp, const GraphText *t)
+{
+    for (int i = 0; i < gp->nnumbers_out; i++) {
+        const Buffer *b = gp->numbers_out[i].buffer;
+        const char *at = arena_printf(e->arena, "*%s", buffer_place(e, gp, b));
+        if (dtype_is_low(b->dtype)) {
+            at = arena_printf(e->arena, "mpc_%s_to_f32(%s)", dtype_info[b->dtype].name, at);
+        }
+        ln(e, "result.%s = (%s)%s;", t->value[i], number_type(b->dtype), at);
+    }
+    if (has_result(gp, t)) {
+        ln(e, "return result;");
+    }
+}
+
+static void graph_emit(Emit *e, const HostText *h, const GraphPlan *gp, const GraphText *t)
+{
+    const Graph *g = gp->graph;
+    bool prepares = g->role == GRAPH_Prepare;
+    Text *out = e->out, *body = text_new(e->arena);
+    body->indent = 1;
+    e->out = body;
+    numbers_in(e, h, gp, t);
+    for (int l = 0; l < gp->nlaunches; l++) {
+        launch_emit(e, gp, l);
+    }
+    numbers_out(e, gp, t);
+    if (body->n > 1 && body->at[body->n - 1] == '\n' && body->at[body->n - 2] == '\n') {
+        body->at[--body->n] = 0;
+    }
+    e->out = out;
+    if (has_result(gp, t)) {
+        result_struct(e, gp, t);
+    }
+    if (g->loc.line > 0) {
+        ln(e, "/* %d: %s: %d launches, %s, %s */", g->loc.line, t->name, gp->nlaunches,
+           size_text(e->arena, gp->flops, "FLOP"), size_text(e->arena, gp->bytes, "B"));
+    } else {
+        ln(e, "/* %s: %d launches */", t->name, gp->nlaunches);
+    }
+    if (prepares) {
+        ln(e, "static void %s(const MpcPrepare *p)", t->name);
+    } else {
+        ln(e, "static %s%s%s %s(MpcRun *r, const MpcBatch *batch)",
+           has_result(gp, t) ? "struct " : "", has_result(gp, t) ? t->name : "void",
+           has_result(gp, t) ? "_result" : "", t->name);
+    }
+    ln_in(e, "{");
+    if (text_mentions(body, "arena")) {
+        ln(e, prepares ? "unsigned char *const arena = p->scratch;"
+                       : "unsigned char *const arena = r->arena;");
+    }
+    if (prepares && text_mentions(body, "w")) {
+        ln(e, "const MpcWorker w = {0, (unsigned char *)p->scratch + %lld};",
+           (long long)e->plan->prepare_bytes);
+    }
+    if (text_mentions(body, "vars")) {
+        ln(e, "const struct Vars *vars = r->host;");
+    }
+    bool uses_size = g->nsyms > 0 && text_mentions(body, g->syms[0].name);
+    if (uses_size) {
+        ln(e, "const int64_t %s = %s->n;", g->syms[0].name, prepares ? "p" : "batch");
+    }
+    if (has_result(gp, t)) {
+        ln(e, "struct %s_result result = {0};", t->name);
+    }
+    if (!prepares && !text_mentions(body, "batch") && !uses_size) {
+        ln(e, "(void)batch;");
+    }
+    ln_blank(e);
+    text_puts(out, body->at != NULL ? body->at : "");
+    ln_close(e, "");
+    ln_blank(e);
+}
+
+void graphs_emit(Emit *e, const HostText *h)
+{
+    for (int g = 0; g < e->plan->ngraphs; g++) {
+        graph_emit(e, h, &e->plan->graphs[g], &h->graphs[g]);
+    }
+}

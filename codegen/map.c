@@ -1,0 +1,55 @@
+/* map.c: element-wise kernels: loops over the space, the innermost one along contiguous memory. */
+#include "codegen/body.h"
+#include "codegen/target.h"
+
+static const char *const index_name[MAX_RANK] = {"i", "j", "k", "i3", "i4", "i5", "i6", "i7"};
+
+static void stores(Body *b)
+{
+    body_emit(b, BODY_MAX_DEPTH - 1);
+    for (int i = 0; i < b->k->noutputs; i++) {
+        body_store(b, &b->k->outputs[i]);
+    }
+}
+
+void map_emit(Emit *e, Unit *u)
+{
+    Body b = body_new(e, u);
+    const Kernel *k = &u->k;
+    int last = k->space.rank - 1;
+    for (int i = 0; i <= last; i++) {
+        b.axis[i] = b.letter[i] = index_name[i];
+        b.depth_of[i] = i == last ? 2 : 1;
+    }
+    body_guard(&b);
+    body_depths(&b);
+    for (int i = 0; i < k->noutputs; i++) {
+        body_root(&b, k->outputs[i].scalar, true);
+    }
+    body_emit(&b, 0);
+    if (last < 0) {
+        stores(&b);
+        return;
+    }
+    const char *row = last == 1 ? "i" : "row";
+    const char *rows = last == 0 ? unit_axis(e, u, 0) : unit_rows(e, u, 0, last);
+    if (unit_spans(u)) {
+        ln(e, "const MpcSpan t = mpc_span(tile, %lld, %s);", (long long)u->each, rows);
+        ln_blank(e);
+    }
+    const char *lo = unit_spans(u) ? "t.lo" : "0", *hi = unit_spans(u) ? "t.hi" : rows;
+    if (last == 0) {
+        ln_open(e, "for (int64_t i = %s; i < %s; i++)", lo, hi);
+        stores(&b);
+        ln_close(e, "");
+        return;
+    }
+    ln_open(e, "for (int64_t %s = %s; %s < %s; %s++)", row, lo, row, hi, row);
+    unit_unravel(e, u, row, 0, last, b.axis);
+    body_emit(&b, 1);
+    const char *inner = b.axis[last];
+    ln_open(e, "for (int64_t %s = 0; %s < %s; %s++)", inner, inner, unit_axis(e, u, last), inner);
+    stores(&b);
+    ln_close(e, "");
+    ln_close(e, "");
+}

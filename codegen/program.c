@@ -1,0 +1,111 @@
+/* program.c: the whole file, in the order in which it is read: what it is, where its bytes lie, the variables of
+ * the loop, kernels, graphs, host program, tables. */
+#include "codegen/program.h"
+
+#include "codegen/target.h"
+#include "codegen/unit.h"
+
+static void banner(Emit *e)
+{
+    const Plan *p = e->plan;
+    static const char *const level[] = {"any CPU", "AVX2", "AVX-512"};
+    ln(e, "/* %s.c: made by mpc %s from %s", comment_text(e->arena, e->m->name),
+       comment_text(e->arena, e->opt->version), comment_text(e->arena, e->m->source));
+    ln(e, " *     %s      %s, math exact, %s", comment_text(e->arena, e->opt->command),
+       e->m->precision == DT_none ? "f32" : dtype_info[e->m->precision].name, level[e->opt->isa]);
+    ln(e, " *");
+    for (int g = 0; g < p->ngraphs; g++) {
+        const GraphPlan *gp = &p->graphs[g];
+        ln(e, " * %s: %d launches, %s, %s moved%s", gp->graph->name, gp->nlaunches,
+           size_text(e->arena, gp->flops, "FLOP"), size_text(e->arena, gp->bytes, "B"),
+           gp->graph->nsyms > 0 ? arena_printf(e->arena, " at %s = %lld", gp->graph->syms[0].name,
+                                               (long long)gp->graph->syms[0].bound)
+                                : "");
+    }
+    double by_role[BUFFER_ROLES] = {0};
+    for (int i = 0; i < p->nbuffers; i++) {
+        by_role[p->buffers[i]->role] +=
+            p->buffers[i]->place == PLACE_persistent ? (double)p->buffers[i]->bytes : 0;
+    }
+    Text *t = text_new(e->arena);
+    for (int r = 0; r < BUFFER_ROLES; r++) {
+        if (by_role[r] > 0) {
+            text_printf(t, "   %s %s", buffer_role_name[r], size_text(e->arena, by_role[r], "B"));
+        }
+    }
+    ln(e, " * Arena %s:%s   transients %s */", size_text(e->arena, (double)p->arena_bytes, "B"),
+       t->n > 0 ? t->at : "", size_text(e->arena, (double)p->transient_bytes, "B"));
+}
+
+static bool has_kind(const Plan *p, KernelKind kind)
+{
+    for (int i = 0; i < p->nkernels; i++) {
+        if (p->kernels[i]->kind == kind) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void includes(Emit *e)
+{
+    static const char *const isa[] = {"generic", "avx2", "avx512"};
+    ln(e, "#include \"abi/host_math.h\"");
+    ln(e, "#include \"abi/mpc_rt.h\"");
+    ln(e, "#include \"abi/philox.h\"");
+    if (has_kind(e->plan, KERNEL_Contract)) {
+        ln(e, "#include \"kernels/gemm.h\"");
+    }
+    ln(e, "#include \"kernels/rows.h\"");
+    ln_blank(e);
+    if (has_kind(e->plan, KERNEL_Contract)) {
+        ln(e,
+           "_Static_assert(MPC_ISA == MPC_ISA_%s, \"compiled for another CPU than it was planned "
+           "for\");",
+           isa[e->opt->isa]);
+        ln_blank(e);
+    }
+}
+
+bool codegen_c(FILE *out, const Plan *plan, const CodegenOptions *opt, Diag *diag)
+{
+    Arena *arena = arena_new();
+    Emit e = {.arena = arena,
+              .out = text_new(arena),
+              .plan = plan,
+              .m = plan->module,
+              .opt = opt,
+              .target = &target_c,
+              .diag = diag};
+    e.names = names_new(arena, NULL);
+    static const char *const words[] = {"run",     "refresh", "evaluate", "options",
+                                        "data",    "sets",    "loaders",  "label_checks",
+                                        "tensors", "plan",    "modules",  "kernels"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        names_reserve(&e.names, words[i]);
+    }
+    units_make(&e);
+    HostText host;
+    GraphText *graphs = graphs_name(&e);
+    host_name(&e, &host, graphs);
+    buffers_name(&e);
+
+    banner(&e);
+    includes(&e);
+    buffers_emit(&e);
+    host_declare(&e, &host);
+    for (int i = 0; i < plan->nkernels; i++) {
+        if (e.units[i].ncalls > 0) {
+            unit_emit(&e, &e.units[i]);
+        }
+    }
+    graphs_emit(&e, &host);
+    host_emit(&e, &host);
+    tables_emit(&e, &host);
+    bool ok = text_write(e.out, out);
+    if (!ok) {
+        diag_error(diag, loc_none(), "the C text could not be written");
+    }
+    arena_free(arena);
+    return ok;
+}

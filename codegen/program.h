@@ -1,0 +1,69 @@
+/* program.h: what the parts of an emitted program share beyond kernels: buffers, graphs, host, tables. */
+#ifndef MPC_CODEGEN_PROGRAM_H
+#define MPC_CODEGEN_PROGRAM_H
+
+#include "codegen/emit.h"
+
+/* buffers.c */
+void buffers_name(Emit *e);
+void buffers_emit(Emit *e);
+const char *buffer_place(Emit *e, const GraphPlan *gp,
+                         const Buffer *b); /* pointer, in a function of the graph */
+
+/* launch.c: a function for each graph. */
+typedef struct GraphText {
+    const char *name;   /* of the function */
+    const char **value; /* field of the result struct for each number out */
+    const char *rate;   /* field of the learning rate used, NULL: none */
+} GraphText;
+GraphText *graphs_name(Emit *e); /* parallel to plan->graphs */
+typedef struct HostText HostText;
+void graphs_emit(Emit *e, const HostText *h);
+
+/* host.c, host_expr.c: variables, schedules, the loops. */
+struct HostText {
+    const GraphText *graphs;
+    const char **var;    /* field of struct Vars for each module variable */
+    const char **option; /* enum constant for each option */
+    Decl **loaders;      /* all, those of evaluate statements last */
+    int nloaders, ndeclared;
+    const char **loader;   /* variable of each */
+    HostStmt **evaluates;  /* every evaluate statement */
+    const char **evaluate; /* function of each */
+    int nevaluates;
+    Decl **schedulers;
+    const char **steps; /* field that counts each scheduler's steps */
+    int nschedulers;
+    Decl **optimizers;
+    const char **rates; /* function that gives each optimizer's rate */
+    int noptimizers;
+    const HostStmt *epochs; /* the loop over epochs */
+    bool has_epochs;
+};
+void host_name(Emit *e, HostText *h, const GraphText *graphs);
+void host_declare(Emit *e, const HostText *h); /* struct Vars, loaders, rates: before the graphs */
+void host_emit(Emit *e, HostText *h);          /* refresh, evaluates, run */
+const char *host_value(Emit *e, const HostText *h, const HostExpr *x);
+int host_loader(const HostText *h, const Decl *loader);
+int host_option(const Emit *e, const char *name);
+Decl **module_decls(Emit *e, DeclKind kind, int *n);
+/* The loader whose batches a graph gets; NULL: none. */
+const Decl *graph_loader(Emit *e, const Graph *g);
+/* Fields of a batch as the graphs see them: those that a Prepare graph gives, or the data set's. */
+int batch_field(Emit *e, const Decl *loader, const char *name);
+
+/* tables.c, data_tables.c: MpcProgram and what it points to. */
+void tables_emit(Emit *e, const HostText *h);
+int data_tables_emit(Emit *e, const HostText *h); /* returns the number of label checks */
+typedef struct FieldDecl {
+    const char *name;
+    DType dtype;
+    Dims dims;
+} FieldDecl;
+FieldDecl *data_fields(Emit *e, const Decl *data,
+                       int *n); /* of the set itself, a split's from its parent */
+const Decl *data_source(Emit *e, const Decl *data);   /* behind splits */
+const Graph *data_prepare(Emit *e, const Decl *data); /* NULL: fields as they are */
+int data_set_number(Emit *e, const char *name);
+
+#endif

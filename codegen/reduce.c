@@ -1,0 +1,420 @@
+/* reduce.c: kernels that reduce columns (sums over the batch) and everything; rows are in row.c.
+ *
+ * The order of additions follows from the shape alone: columns are added one by one, the points of a full
+ * reduction go through the lanes of runtime/kernels/rows.h, block after block. */
+#include "codegen/reduce.h"
+
+#include <string.h>
+
+#include "codegen/target.h"
+
+static const char *const index_name[MAX_RANK] = {"i", "j", "k", "i3", "i4", "i5", "i6", "i7"};
+
+/* What the reducing ops are called in rows.h. */
+const char *const reduce_lanes[OP_COUNT] = {
+    [OP_sum] = "sum",
+    [OP_mean] = "sum",
+    [OP_amax] = "max",
+    [OP_amin] = "min",
+};
+
+static const Scalar *scalar(const Body *b, int s)
+{
+    return &b->k->scalars[s];
+}
+
+const char *reduce_start(Arena *a, const Scalar *v)
+{
+    DType dt = wide_type(v->dtype);
+    if (v->op == OP_sum || v->op == OP_mean) {
+        return dtype_info[dt].is_float ? number_text(a, dt, 0) : "0";
+    }
+    bool largest = v->op == OP_amax;
+    if (dtype_info[dt].is_float) {
+        return number_text(a, dt, largest ? -1.0 / 0.0 : 1.0 / 0.0);
+    }
+    if (dt == DT_bool) {
+        return largest ? "0" : "1";
+    }
+    int bits = dtype_info[dt].bytes * 8;
+    return arena_printf(a, "%sINT%d_%s", dt == DT_u8 ? "U" : "", bits,
+                        dt == DT_u8 && largest ? "C(0)"
+                        : largest              ? "MIN"
+                                               : "MAX");
+}
+
+/* One more element for an accumulator. */
+void reduce_add(Body *b, const Scalar *v, const char *to, const char *element)
+{
+    Arena *a = b->e->arena;
+    DType dt = wide_type(v->dtype);
+    if (v->op == OP_sum || v->op == OP_mean) {
+        ln(b->e, "%s += %s;", to, element);
+    } else if (dtype_info[dt].is_float) {
+        ln(b->e, "%s = mpc_%s%s(%s, %s);", to, reduce_lanes[v->op],
+           b->e->target->function_suffix(dt), element, to);
+    } else {
+        const char *sign = v->op == OP_amax ? ">" : "<";
+        ln(b->e, "%s = %s;", to,
+           arena_printf(a, "%s %s %s ? %s : %s", element, sign, to, element, to));
+    }
+}
+
+/* The result of a reduction of `count` elements whose joined value is `text`. */
+const char *reduce_finish(Body *b, const Scalar *v, const char *text, const char *count,
+                          bool is_const)
+{
+    Arena *a = b->e->arena;
+    if (v->op == OP_mean) {
+        text = is_const ? arena_printf(a, "%s / %s", text, count)
+                        : arena_printf(a, "%s / (%s)(%s)", text, wide_ctype(v->dtype), count);
+    }
+    if (dtype_is_low(v->dtype)) {
+        const char *bits = b->e->target->narrow(a, v->dtype, DT_f32, text);
+        text = b->e->target->widen(a, v->dtype, bits);
+    }
+    return text;
+}
+
+const char *reduce_name(Body *b, int s)
+{
+    if (b->local[s] == NULL) {
+        const Scalar *v = scalar(b, s);
+        b->local[s] = names_take(&b->names, v->name != NULL ? v->name : op_info[v->op].name);
+    }
+    return b->local[s];
+}
+
+/* Scalars that some output needs. */
+bool *reduce_wanted(Body *b)
+{
+    bool *wanted = ARENA_ARRAY(b->e->arena, bool, b->k->nscalars + 1);
+    for (int i = 0; i < b->k->noutputs; i++) {
+        wanted[b->k->outputs[i].scalar] = true;
+    }
+    for (int s = b->k->nscalars - 1; s >= 0; s--) {
+        const Scalar *v = scalar(b, s);
+        for (int i = 0; wanted[s] && i < v->nin; i++) {
+            wanted[v->in[i]] = true;
+        }
+        bool has_access = v->kind == SC_load || v->kind == SC_index || v->kind == SC_uniform;
+        if (wanted[s] && has_access && v->at.index >= 0) {
+            wanted[v->at.index] = true;
+        }
+    }
+    return wanted;
+}
+
+/* ---- everything ------------------------------------------------------------------------------------ */
+
+void full_emit(Emit *e, Unit *u)
+{
+    Body b = body_new(e, u);
+    int rank = u->k.space.rank;
+    const char *n = u->k.any_size ? unit_axis(e, u, 0) : unit_rows(e, u, 0, rank);
+    const char *flat = rank <= 1 ? "i" : "at";
+    for (int i = 0; i < rank; i++) {
+        b.axis[i] = b.letter[i] = index_name[i];
+        b.depth_of[i] = 2;
+    }
+    body_guard(&b);
+    b.reduce_depth = 0;
+    body_depths(&b);
+    bool *wanted = reduce_wanted(&b);
+    for (int s = 0; s < u->k.nscalars; s++) {
+        if (wanted[s] && scalar(&b, s)->kind == SC_reduce) {
+            body_root(&b, scalar(&b, s)->in[0], false);
+        }
+    }
+    body_emit(&b, 0);
+    ln(e, "const int64_t n = %s;", n != NULL ? n : "1");
+    if (u->k.ntiles > 1) {
+        ln(e, "const MpcSpan t = mpc_span(tile, (n + %d) / %d, n);", u->k.ntiles - 1, u->k.ntiles);
+    } else {
+        ln(e, "const MpcSpan t = {0, n};");
+    }
+    for (int s = 0; s < u->k.nscalars; s++) {
+        const Scalar *v = scalar(&b, s);
+        if (!wanted[s] || v->kind != SC_reduce) {
+            continue;
+        }
+        const char *name = reduce_name(&b, s), *type = dtype_info[wide_type(v->dtype)].name;
+        if (dtype_info[v->dtype].is_float) {
+            ln(e, "MpcLanes_%s_%s %s_lanes = mpc_%s_begin_%s();", reduce_lanes[v->op], type, name,
+               reduce_lanes[v->op], type);
+        } else {
+            ln(e, "%s %s = %s;", wide_ctype(v->dtype), name, reduce_start(e->arena, v));
+        }
+    }
+    ln_blank(e);
+    ln_open(e, "for (int64_t first = t.lo; first < t.hi; first += MPC_BLOCK)");
+    ln(e, "const MpcSpan s = {first, first + MPC_BLOCK < t.hi ? first + MPC_BLOCK : t.hi};");
+    for (int s = 0; s < u->k.nscalars; s++) {
+        if (wanted[s] && scalar(&b, s)->kind == SC_reduce &&
+            dtype_info[scalar(&b, s)->dtype].is_float) {
+            ln(e, "%s %s_block[MPC_BLOCK];", wide_ctype(scalar(&b, s)->dtype), reduce_name(&b, s));
+        }
+    }
+    ln_blank(e);
+    ln_open(e, "for (int64_t %s = s.lo; %s < s.hi; %s++)", flat, flat, flat);
+    unit_unravel(e, u, flat, 0, rank, b.axis);
+    body_emit(&b, 2);
+    for (int s = 0; s < u->k.nscalars; s++) {
+        const Scalar *v = scalar(&b, s);
+        if (!wanted[s] || v->kind != SC_reduce) {
+            continue;
+        }
+        if (dtype_info[v->dtype].is_float) {
+            ln(e, "%s_block[%s - s.lo] = %s;", reduce_name(&b, s), flat, body_wide(&b, v->in[0]));
+        } else {
+            reduce_add(&b, v, reduce_name(&b, s), body_wide(&b, v->in[0]));
+        }
+    }
+    ln_close(e, "");
+    for (int s = 0; s < u->k.nscalars; s++) {
+        const Scalar *v = scalar(&b, s);
+        if (wanted[s] && v->kind == SC_reduce && dtype_info[v->dtype].is_float) {
+            ln(e, "mpc_%s_add_%s(&%s_lanes, %s_block, s.hi - s.lo);", reduce_lanes[v->op],
+               dtype_info[wide_type(v->dtype)].name, reduce_name(&b, s), reduce_name(&b, s));
+        }
+    }
+    ln_close(e, "");
+    body_forget(&b, 1);
+    for (int s = 0; s < u->k.nscalars; s++) {
+        const Scalar *v = scalar(&b, s);
+        if (!wanted[s] || v->kind != SC_reduce) {
+            continue;
+        }
+        const char *name = reduce_name(&b, s);
+        const char *text = name;
+        if (dtype_info[v->dtype].is_float) {
+            text = arena_printf(e->arena, "mpc_%s_end_%s(%s_lanes)", reduce_lanes[v->op],
+                                dtype_info[wide_type(v->dtype)].name, name);
+        }
+        text = reduce_finish(&b, v, text, "n", false);
+        if (text != name) {
+            ln(e, "const %s %s = %s;", wide_ctype(v->dtype), name, text);
+        }
+        body_set(&b, s, name);
+    }
+    b.stage_now = 1;
+    for (int i = 0; i < u->k.noutputs; i++) {
+        body_root(&b, u->k.outputs[i].scalar, true);
+    }
+    body_emit(&b, 0);
+    for (int i = 0; i < u->k.noutputs; i++) {
+        const KOutput *out = &u->k.outputs[i];
+        ln(e, "%s[%s] = %s;", unit_pointer(u, out->at.operand), u->k.ntiles > 1 ? "tile" : "0",
+           body_memory(&b, out->scalar, u->k.operands[out->at.operand].dtype));
+    }
+}
+
+/* ---- columns --------------------------------------------------------------------------------------- */
+
+typedef struct Columns {
+    Body b;
+    Emit *e;
+    Unit *u;
+    int kept, rank;
+    bool *wanted;
+    const char *count; /* elements of a sum */
+    bool is_const;
+} Columns;
+
+/* Loops along the last kept axis, with an accumulator a column, unless only the reduced axis is contiguous. */
+static bool runs_along_columns(const Columns *c)
+{
+    bool columns = false, reduced = false;
+    for (int s = 0; s < c->u->k.nscalars; s++) {
+        const Scalar *v = &c->u->k.scalars[s];
+        if (v->kind == SC_load && c->wanted[s]) {
+            columns |= dim_equal(v->at.stride[c->kept - 1], dim_of(1));
+            reduced |= dim_equal(v->at.stride[c->rank - 1], dim_of(1));
+        }
+    }
+    return columns || !reduced;
+}
+
+static void declare_sums(Columns *c, bool a_column)
+{
+    for (int s = 0; s < c->u->k.nscalars; s++) {
+        const Scalar *v = scalar(&c->b, s);
+        if (!c->wanted[s] || v->kind != SC_reduce) {
+            continue;
+        }
+        if (c->b.stage[s] > 1) {
+            ICE("%s: a column reduction of a reduction", c->u->name);
+        }
+        const char *name = reduce_name(&c->b, s), *type = wide_ctype(v->dtype);
+        if (a_column) {
+            ln(c->e, "%s %s[%lld];", type, name, (long long)c->u->each);
+        } else {
+            ln(c->e, "%s %s = %s;", type, name, reduce_start(c->e->arena, v));
+        }
+    }
+}
+
+static void add_elements(Columns *c, const char *at)
+{
+    body_emit(&c->b, 2);
+    for (int s = 0; s < c->u->k.nscalars; s++) {
+        const Scalar *v = scalar(&c->b, s);
+        if (c->wanted[s] && v->kind == SC_reduce) {
+            const char *to = arena_printf(c->e->arena, "%s%s", reduce_name(&c->b, s), at);
+            reduce_add(&c->b, v, to, body_wide(&c->b, v->in[0]));
+        }
+    }
+}
+
+static void open_reduced(Columns *c)
+{
+    for (int i = c->kept; i < c->rank; i++) {
+        const char *x = c->b.axis[i];
+        ln_open(c->e, "for (int64_t %s = 0; %s < %s; %s++)", x, x, unit_axis(c->e, c->u, i), x);
+    }
+}
+
+static void close_reduced(Columns *c)
+{
+    for (int i = c->kept; i < c->rank; i++) {
+        ln_close(c->e, "");
+    }
+}
+
+/* The outputs, once the sums are complete. */
+static void store_columns(Columns *c, const char *at)
+{
+    Body *b = &c->b;
+    body_forget(b, 1);
+    for (int s = 0; s < c->u->k.nscalars; s++) {
+        const Scalar *v = scalar(b, s);
+        if (c->wanted[s] && v->kind == SC_reduce) {
+            const char *sum = arena_printf(c->e->arena, "%s%s", reduce_name(b, s), at);
+            const char *text = reduce_finish(b, v, sum, c->count, false);
+            body_set(b, s, text == sum ? sum : arena_printf(c->e->arena, "(%s)", text));
+        }
+    }
+    for (int i = c->kept; i < c->rank; i++) {
+        b->axis[i] = NULL;
+    }
+    b->stage_now = 1;
+    for (int i = 0; i < c->u->k.noutputs; i++) {
+        body_root(b, c->u->k.outputs[i].scalar, true);
+    }
+    body_emit(b, 2);
+    for (int i = 0; i < c->u->k.noutputs; i++) {
+        body_store(b, &c->u->k.outputs[i]);
+    }
+}
+
+static void need_elements(Columns *c)
+{
+    for (int s = 0; s < c->u->k.nscalars; s++) {
+        const Scalar *v = scalar(&c->b, s);
+        if (c->wanted[s] && v->kind == SC_reduce) {
+            body_root(&c->b, v->in[0], false);
+        }
+    }
+}
+
+static void clear_columns(Columns *c, const char *j)
+{
+    ln_open(c->e, "for (int64_t %s = t.lo; %s < t.hi; %s++)", j, j, j);
+    for (int s = 0; s < c->u->k.nscalars; s++) {
+        const Scalar *v = scalar(&c->b, s);
+        if (c->wanted[s] && v->kind == SC_reduce) {
+            ln(c->e, "%s[%s - t.lo] = %s;", reduce_name(&c->b, s), j, reduce_start(c->e->arena, v));
+        }
+    }
+    ln_close(c->e, "");
+}
+
+static void emit_columns(Columns *c)
+{
+    Emit *e = c->e;
+    const char *j = c->b.axis[c->kept - 1];
+    const char *columns = unit_axis(e, c->u, c->kept - 1);
+    Dim length = c->u->k.space.d[c->kept - 1];
+    long long each = (long long)c->u->each;
+    const char *at = "tile";
+    if (c->kept > 1) {
+        const char *across = dim_is_const(length)
+                                 ? arena_printf(e->arena, "%lld", (length.k + each - 1) / each)
+                                 : arena_printf(e->arena, "mpc_tiles(%s, %lld)", columns, each);
+        ln(e, "const int64_t row = tile / %s;", across);
+        at = arena_printf(e->arena, "tile %% %s", across);
+    }
+    ln(e, "const MpcSpan t = mpc_span(%s, %lld, %s);", at, each, columns);
+    if (c->kept > 1) {
+        unit_unravel(e, c->u, "row", 0, c->kept - 1, c->b.axis);
+    }
+    declare_sums(c, true);
+    ln_blank(e);
+    clear_columns(c, j);
+    need_elements(c);
+    body_emit(&c->b, 0);
+    open_reduced(c);
+    body_emit(&c->b, 1);
+    ln_open(e, "for (int64_t %s = t.lo; %s < t.hi; %s++)", j, j, j);
+    add_elements(c, arena_printf(e->arena, "[%s - t.lo]", j));
+    ln_close(e, "");
+    close_reduced(c);
+    ln_open(e, "for (int64_t %s = t.lo; %s < t.hi; %s++)", j, j, j);
+    store_columns(c, arena_printf(e->arena, "[%s - t.lo]", j));
+    ln_close(e, "");
+}
+
+static void emit_points(Columns *c)
+{
+    Emit *e = c->e;
+    const char *j = c->kept > 0 ? c->b.axis[c->kept - 1] : NULL;
+    if (c->kept > 1) {
+        const char *columns = unit_axis(e, c->u, c->kept - 1);
+        const char *across =
+            arena_printf(e->arena, "mpc_tiles(%s, %lld)", columns, (long long)c->u->each);
+        ln(e, "const int64_t row = tile / %s;", across);
+        ln(e, "const MpcSpan t = mpc_span(tile %% %s, %lld, %s);", across, (long long)c->u->each,
+           columns);
+        unit_unravel(e, c->u, "row", 0, c->kept - 1, c->b.axis);
+    } else if (c->kept == 1) {
+        ln(e, "const MpcSpan t = mpc_span(tile, %lld, %s);", (long long)c->u->each,
+           unit_axis(e, c->u, 0));
+    }
+    if (j != NULL) {
+        ln_blank(e);
+        ln_open(e, "for (int64_t %s = t.lo; %s < t.hi; %s++)", j, j, j);
+    }
+    declare_sums(c, false);
+    need_elements(c);
+    body_emit(&c->b, 0);
+    open_reduced(c);
+    add_elements(c, "");
+    close_reduced(c);
+    store_columns(c, "");
+    if (j != NULL) {
+        ln_close(e, "");
+    }
+}
+
+void col_emit(Emit *e, Unit *u)
+{
+    Columns c = {.b = body_new(e, u), .e = e, .u = u, .rank = u->k.space.rank};
+    c.kept = c.rank - u->k.nreduce;
+    for (int i = 0; i < c.rank; i++) {
+        c.b.axis[i] = c.b.letter[i] = index_name[i];
+        c.b.depth_of[i] = i == c.kept - 1 ? 2 : 1;
+    }
+    body_guard(&c.b);
+    c.b.reduce_depth = 2;
+    body_depths(&c.b);
+    c.wanted = reduce_wanted(&c.b);
+    c.count = unit_rows(e, u, c.kept, c.rank);
+    if (c.count == NULL) {
+        c.count = "1";
+    }
+    if (c.kept > 0 && runs_along_columns(&c)) {
+        emit_columns(&c);
+    } else {
+        emit_points(&c);
+    }
+}

@@ -1,0 +1,305 @@
+/* tables.c: what a program says of itself to the runtime: options, tensors, plan, modules, MpcProgram. */
+#include <limits.h>
+#include <string.h>
+
+#include "codegen/program.h"
+#include "codegen/unit.h"
+#include "ir/base/strutil.h"
+
+static bool options_emit(Emit *e)
+{
+    int n;
+    Decl **options = module_decls(e, DECL_option, &n);
+    if (n == 0) {
+        return false;
+    }
+    ln_open(e, "static const MpcOption options[] =");
+    for (int i = 0; i < n; i++) {
+        HostType type = HT_float;
+        option_type(options[i], &type);
+        static const char *const name[] = {
+            [HT_int] = "int", [HT_float] = "float", [HT_bool] = "bool", [HT_str] = "string"};
+        const HostExpr *value = attrs_expr(&options[i]->attrs, ATTR_default);
+        Text *t = text_new(e->arena);
+        if (type == HT_str) {
+            text_printf(t, ".text = %s", quoted(e->arena, value != NULL ? value->text : ""));
+        } else {
+            bool minus = value != NULL && value->kind == HE_unary;
+            double number = value == NULL ? 0 : minus ? -value->in[0]->num : value->num;
+            text_printf(t, ".number = %s", number_text(e->arena, DT_f64, number));
+        }
+        Loc loc = options[i]->loc;
+        const char *origin = loc.line > 0 && loc.file != NULL
+                                 ? arena_printf(e->arena, "%s:%d", loc.file->path, loc.line)
+                                 : "-D";
+        ln(e, "{.name = %s, .type = MPC_OPTION_%s, %s, .origin = %s%s},",
+           quoted(e->arena, options[i]->name), name[type], t->at, quoted(e->arena, origin),
+           attrs_bool(&options[i]->attrs, ATTR_shape_bound) ? ", .bounded = true" : "");
+    }
+    ln_close(e, ";");
+    ln_blank(e);
+    return true;
+}
+
+/* ---- tensors --------------------------------------------------------------------------------------- */
+
+static DType used_as(const Emit *e, const Tensor *t)
+{
+    for (int i = 0; i < e->m->ntensors; i++) {
+        const Tensor *copy = e->m->tensors[i];
+        if (copy->role == TENSOR_working && str_eq(copy->of, t->name)) {
+            return copy->dtype;
+        }
+    }
+    return DT_none;
+}
+
+static const char *init_text(Emit *e, const Tensor *t)
+{
+    const char *kind = attrs_str(&t->init, ATTR_kind);
+    double low = attrs_float(&t->init, ATTR_low, 0), high = attrs_float(&t->init, ATTR_high, 0);
+    if (kind == NULL || str_eq(kind, "zeros")) {
+        return ".init = MPC_INIT_constant";
+    }
+    if (str_eq(kind, "ones")) {
+        low = 1;
+        kind = "constant";
+    }
+    return arena_printf(e->arena, ".init = MPC_INIT_%s, .a = %s, .b = %s", kind,
+                        number_text(e->arena, DT_f64, low), number_text(e->arena, DT_f64, high));
+}
+
+static void tensors_emit(Emit *e)
+{
+    ln_open(e, "static const MpcTensor tensors[] =");
+    for (int i = 0; i < e->plan->nbuffers; i++) {
+        const Buffer *b = e->plan->buffers[i];
+        const Tensor *t = b->tensor;
+        if (t == NULL) {
+            continue;
+        }
+        Text *dims = text_new(e->arena);
+        for (int k = 0; k < t->dims.rank; k++) {
+            text_printf(dims, "%s%lld", k > 0 ? ", " : "", (long long)t->dims.d[k].k);
+        }
+        ln_in(e, "{");
+        ln(e, ".name = %s, .role = MPC_ROLE_%s, .dtype = MPC_DT_%s,", quoted(e->arena, t->name),
+           tensor_role_name[t->role], dtype_info[t->dtype].name);
+        ln(e, ".rank = %d, .dims = {%s}, .offset = 0x%06llx,", t->dims.rank,
+           dims->n > 0 ? dims->at : "0", (long long)b->offset);
+        ln(e, "%s, .used_as = MPC_DT_%s, .line = %d,", init_text(e, t),
+           used_as(e, t) == DT_none ? "none" : dtype_info[used_as(e, t)].name, t->loc.line);
+        ln_close(e, ",");
+    }
+    ln_close(e, ";");
+    ln_blank(e);
+}
+
+/* ---- plan and modules ------------------------------------------------------------------------------ */
+
+static int plan_emit(Emit *e)
+{
+    const Plan *p = e->plan;
+    int rows = 0;
+    ln_open(e, "static const MpcPlanRow plan[] =");
+    for (int i = 0; i < p->nbuffers; i++) {
+        const Buffer *b = p->buffers[i];
+        bool lasting = b->place == PLACE_persistent;
+        if ((!lasting && b->place != PLACE_transient) || b->bytes == 0) {
+            continue;
+        }
+        const char *what =
+            arena_printf(e->arena, "%s %s  %s%s%s", shape_text(e->arena, b->graph, &b->dims),
+                         dtype_info[b->dtype].name, b->what != NULL ? b->what : b->name,
+                         lasting ? "" : ", in ", lasting ? "" : b->graph->name);
+        ln(e, "{%s, 0x%06llx, %lld, %d, %d, %s},", quoted(e->arena, b->name),
+           (long long)(b->offset + (lasting ? 0 : p->persistent_bytes)), (long long)b->bytes,
+           lasting ? -1 : b->first, lasting ? -1 : b->last, quoted(e->arena, what));
+        rows++;
+    }
+    ln_close(e, ";");
+    ln_blank(e);
+    return rows;
+}
+
+/* Names of the launches of the first training graph, which the plan's rows count by. */
+static int kernels_emit(Emit *e)
+{
+    const GraphPlan *gp = NULL;
+    for (int g = 0; g < e->plan->ngraphs && gp == NULL; g++) {
+        gp = e->plan->graphs[g].graph->role == GRAPH_Step ? &e->plan->graphs[g] : NULL;
+    }
+    if (gp == NULL || gp->nlaunches == 0) {
+        return 0;
+    }
+    ln_open(e, "static const char *const kernels[] =");
+    for (int l = 0; l < gp->nlaunches; l++) {
+        const Launch *launch = &gp->launches[l];
+        const char *name = launch->calls[0].kernel->name;
+        if (launch->ncalls > 1) {
+            name = arena_printf(e->arena, "%s and %d more", name, launch->ncalls - 1);
+        }
+        ln(e, "%s,", quoted(e->arena, name));
+    }
+    ln_close(e, ";");
+    ln_blank(e);
+    return gp->nlaunches;
+}
+
+static const char *module_path(Arena *a, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot != NULL ? arena_strndup(a, name, (size_t)(dot - name)) : "";
+}
+
+static int64_t elements(const Tensor *t)
+{
+    Dim n = dim_of(1);
+    dims_count(&t->dims, &n);
+    return n.k;
+}
+
+/* Modules that own parameters, in order of declaration. */
+static int modules_emit(Emit *e)
+{
+    int rows = 0;
+    for (int i = 0; i < e->m->ntensors; i++) {
+        const Tensor *t = e->m->tensors[i];
+        if (t->role != TENSOR_param) {
+            continue;
+        }
+        const char *path = module_path(e->arena, t->name);
+        bool seen = false;
+        for (int k = 0; k < i; k++) {
+            seen |= e->m->tensors[k]->role == TENSOR_param &&
+                    str_eq(module_path(e->arena, e->m->tensors[k]->name), path);
+        }
+        if (seen) {
+            continue;
+        }
+        if (rows++ == 0) {
+            ln_open(e, "static const MpcModuleRow modules[] =");
+        }
+        Text *shape = text_new(e->arena);
+        int64_t params = 0;
+        for (int k = i; k < e->m->ntensors; k++) {
+            const Tensor *o = e->m->tensors[k];
+            if (o->role == TENSOR_param && str_eq(module_path(e->arena, o->name), path)) {
+                const char *leaf = o->name + (path[0] != 0 ? strlen(path) + 1 : 0);
+                text_printf(shape, "%s%s %s", shape->n > 0 ? ", " : "", leaf,
+                            shape_text(e->arena, NULL, &o->dims));
+                params += elements(o);
+            }
+        }
+        ln(e, "{%s, \"\", %s, %lld},", quoted(e->arena, path), quoted(e->arena, shape->at),
+           (long long)params);
+    }
+    if (rows > 0) {
+        ln_close(e, ";");
+        ln_blank(e);
+    }
+    return rows;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------- */
+
+static const char *precision_key(const Module *m)
+{
+    return m->precision == DT_f16    ? "fp16"
+           : m->precision == DT_none ? "f32"
+                                     : dtype_info[m->precision].name;
+}
+
+static const char *precision_text(Emit *e)
+{
+    if (e->m->precision == DT_none || e->m->precision == DT_f32) {
+        return "f32";
+    }
+    int scalers, copies = 0;
+    module_decls(e, DECL_scaler, &scalers);
+    for (int i = 0; i < e->m->ntensors; i++) {
+        copies += e->m->tensors[i]->role == TENSOR_working;
+    }
+    return arena_printf(e->arena, "%s (autocast%s%s)", precision_key(e->m),
+                        scalers > 0 ? ", dynamic loss scale" : "",
+                        copies > 0 ? ", f32 masters" : "");
+}
+
+static int64_t parameter_count(const Module *m)
+{
+    int64_t n = 0;
+    for (int i = 0; i < m->ntensors; i++) {
+        n += m->tensors[i]->role == TENSOR_param ? elements(m->tensors[i]) : 0;
+    }
+    return n;
+}
+
+static int count_tensors(const Plan *p)
+{
+    int n = 0;
+    for (int i = 0; i < p->nbuffers; i++) {
+        n += p->buffers[i]->tensor != NULL;
+    }
+    return n;
+}
+
+static void table(Emit *e, const char *name, int n)
+{
+    if (n > 0) {
+        ln(e, ".%s = %s, .n_%s = %d,", name, name, name, n);
+    }
+}
+
+void tables_emit(Emit *e, const HostText *h)
+{
+    const Plan *p = e->plan;
+    int noptions, ndata, nsources = 0, ntensors = count_tensors(p);
+    ln(e, "/* ---- what the program says of itself ---- */");
+    ln_blank(e);
+    options_emit(e);
+    module_decls(e, DECL_option, &noptions);
+    int nchecks = data_tables_emit(e, h);
+    Decl **data = module_decls(e, DECL_data, &ndata);
+    for (int i = 0; i < ndata; i++) {
+        nsources += attrs_str(&data[i]->attrs, ATTR_of) == NULL;
+    }
+    if (ntensors > 0) {
+        tensors_emit(e);
+    }
+    int nplan = plan_emit(e), nkernels = kernels_emit(e), nmodules = modules_emit(e);
+    bool refreshes = false;
+    for (int i = 0; i < e->m->ntensors; i++) {
+        refreshes |= e->m->tensors[i]->role == TENSOR_working;
+    }
+    ln_open(e, "const MpcProgram mpc_program =");
+    ln(e, ".name = %s,", quoted(e->arena, e->m->name));
+    ln(e, ".source = %s,", quoted(e->arena, e->m->source));
+    ln(e, ".home = %s,", quoted(e->arena, e->opt->home));
+    ln(e, ".version = %s,", quoted(e->arena, e->opt->version));
+    ln(e, ".precision = %s,", quoted(e->arena, precision_text(e)));
+    ln(e, ".precision_key = %s,", quoted(e->arena, precision_key(e->m)));
+    ln(e, ".math = \"exact\",");
+    ln(e, ".cpu = %s,", quoted(e->arena, e->opt->cpu));
+    ln(e, ".cpu_needs = %s,", quoted(e->arena, e->opt->needs));
+    table(e, "options", noptions);
+    table(e, "data", nsources);
+    table(e, "sets", ndata);
+    table(e, "label_checks", nchecks);
+    table(e, "loaders", h->nloaders);
+    table(e, "tensors", ntensors);
+    table(e, "plan", nplan);
+    table(e, "modules", nmodules);
+    table(e, "kernels", nkernels);
+    ln(e, ".parameters = %lld,", (long long)parameter_count(e->m));
+    ln(e, ".arena_bytes = %lld,", (long long)((p->arena_bytes + 4095) / 4096 * 4096));
+    ln(e, ".scratch_bytes = %lld,", (long long)p->thread_scratch);
+    ln(e, ".host_bytes = sizeof(struct Vars),");
+    if (refreshes) {
+        ln(e, ".refresh = refresh,");
+    }
+    ln(e, ".run = run,");
+    if (h->nevaluates > 0) {
+        ln(e, ".evaluate = evaluate,");
+    }
+    ln_close(e, ";");
+}
