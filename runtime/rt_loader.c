@@ -1,6 +1,9 @@
 /* rt_loader.c: batches in a fixed order, gathered and prepared by a thread of the loader while the batch
  * before is in use. The order of pass e is a permutation keyed by (seed, e); which thread does the work, and
  * when, changes nothing. Two slots: one in the caller's hands, one being filled.
+ *
+ * Handing a batch from thread to thread costs some microseconds and takes a CPU from the kernels, so batches
+ * that are made more quickly than that are made by the caller. Decided anew for each pass.
  */
 #include "rt_loader.h"
 #include "rt_random.h"
@@ -32,18 +35,23 @@ struct MpcLoader {
     bool in_pass;
     int64_t handed_out;
 
-    /* With a thread: the pass it works on, how many batches it has filled, how many it may fill. */
-    bool prefetch, started, quit;
+    int64_t filled;  /* batches of this pass that have been made */
+    double quickest; /* seconds that a batch took at best; 0: none was made yet */
+
+    /* The thread, where this pass has one: it fills batches filled .. allowed - 1. */
+    RtPrefetch prefetch;
+    bool threaded, started, quit, idle;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int64_t filled, allowed;
-    bool order_wanted, idle;
+    int64_t allowed;
 };
+
+static const double worth_a_thread = 40e-6;
 
 /* ---- one batch ---- */
 
-static void fill(MpcLoader *l, Slot *s, int64_t index)
+static void gather(MpcLoader *l, Slot *s, int64_t index)
 {
     const RtSet *set = l->set;
     const RtTable *t = set->table;
@@ -70,10 +78,14 @@ static void fill(MpcLoader *l, Slot *s, int64_t index)
                                        .scratch = l->scratch});
 }
 
-static void make_order(MpcLoader *l)
+/* Makes the next batch of the pass. One thread at a time, by turns of `threaded`. */
+static void fill(MpcLoader *l, int64_t index)
 {
-    if (l->decl->shuffle)
-        rt_permutation(l->order, l->set->count, l->seed, (uint32_t)l->pass, "shuffle");
+    double start = rt_seconds();
+    gather(l, &l->slot[index % 2], index);
+    double took = rt_seconds() - start;
+    if (l->quickest <= 0 || took < l->quickest)
+        l->quickest = took;
 }
 
 /* ---- the thread ---- */
@@ -83,29 +95,31 @@ static void *loader_main(void *arg)
     MpcLoader *l = arg;
     pthread_mutex_lock(&l->lock);
     while (!l->quit) {
-        if (!l->order_wanted && l->filled >= l->allowed) {
+        if (l->filled >= l->allowed) {
             l->idle = true;
             pthread_cond_broadcast(&l->changed);
             pthread_cond_wait(&l->changed, &l->lock);
             continue;
         }
         l->idle = false;
-        bool order = l->order_wanted;
         int64_t next = l->filled;
-        l->order_wanted = false;
         pthread_mutex_unlock(&l->lock);
-        if (order)
-            make_order(l);
-        else
-            fill(l, &l->slot[next % 2], next);
+        fill(l, next);
         pthread_mutex_lock(&l->lock);
-        if (!order) {
-            l->filled = next + 1;
-            pthread_cond_broadcast(&l->changed);
-        }
+        l->filled = next + 1;
+        pthread_cond_broadcast(&l->changed);
     }
     pthread_mutex_unlock(&l->lock);
     return NULL;
+}
+
+/* Without the means for a thread, the caller does its work. */
+static bool has_thread(MpcLoader *l)
+{
+    RtErr e;
+    if (!l->started)
+        l->started = rt_thread_start(&l->thread, loader_main, l, &e);
+    return l->started;
 }
 
 static int64_t fewer(int64_t a, int64_t b)
@@ -115,22 +129,31 @@ static int64_t fewer(int64_t a, int64_t b)
 
 /* ---- passes ---- */
 
+static void let_fill(MpcLoader *l, int64_t allowed)
+{
+    l->allowed = fewer(allowed, l->batches);
+    l->idle = l->idle && l->filled >= l->allowed;
+    pthread_cond_broadcast(&l->changed);
+}
+
 void mpc_loader_begin(MpcLoader *l)
 {
     mpc_loader_end(l);
     l->pass++;
     l->in_pass = true;
     l->handed_out = 0;
-    if (l->prefetch) {
+    l->filled = 0;
+    if (l->decl->shuffle)
+        rt_permutation(l->order, l->set->count, l->seed, (uint32_t)l->pass, "shuffle");
+    if (l->quickest <= 0)
+        fill(l, l->filled++);
+    l->threaded = (l->prefetch == RT_PREFETCH_always ||
+                   (l->prefetch == RT_PREFETCH_auto && l->quickest > worth_a_thread)) &&
+                  has_thread(l);
+    if (l->threaded) {
         pthread_mutex_lock(&l->lock);
-        l->order_wanted = l->decl->shuffle;
-        l->filled = 0;
-        l->allowed = fewer(2, l->batches);
-        l->idle = false;
-        pthread_cond_broadcast(&l->changed);
+        let_fill(l, 2);
         pthread_mutex_unlock(&l->lock);
-    } else {
-        make_order(l);
     }
     if (l->run)
         rt_pass_begins(l->run, l);
@@ -139,19 +162,17 @@ void mpc_loader_begin(MpcLoader *l)
 static Slot *next_slot(MpcLoader *l)
 {
     int64_t index = l->handed_out;
-    Slot *s = &l->slot[index % 2];
-    if (!l->prefetch) {
-        fill(l, s, index);
-        return s;
+    if (l->threaded) {
+        pthread_mutex_lock(&l->lock);
+        /* The batch handed out before is given back now, so its slot may be filled again. */
+        let_fill(l, index + 2);
+        while (l->filled <= index)
+            pthread_cond_wait(&l->changed, &l->lock);
+        pthread_mutex_unlock(&l->lock);
+    } else if (l->filled <= index) {
+        fill(l, l->filled++);
     }
-    pthread_mutex_lock(&l->lock);
-    /* The batch handed out before is given back now, so its slot may be filled again. */
-    l->allowed = fewer(index + 2, l->batches);
-    pthread_cond_broadcast(&l->changed);
-    while (l->filled <= index)
-        pthread_cond_wait(&l->changed, &l->lock);
-    pthread_mutex_unlock(&l->lock);
-    return s;
+    return &l->slot[index % 2];
 }
 
 bool mpc_loader_next(MpcLoader *l, MpcBatch *batch)
@@ -176,12 +197,13 @@ void mpc_loader_end(MpcLoader *l)
     if (!l->in_pass)
         return;
     l->in_pass = false;
-    if (l->prefetch) {
+    if (l->threaded) {
         pthread_mutex_lock(&l->lock);
         l->allowed = 0;
         while (!l->idle)
             pthread_cond_wait(&l->changed, &l->lock);
         pthread_mutex_unlock(&l->lock);
+        l->threaded = false;
     }
     if (l->run)
         rt_pass_ends(l->run, l);
@@ -237,7 +259,7 @@ static void free_slot(MpcLoader *l, Slot *s)
 }
 
 MpcLoader *rt_loader_new(const MpcLoaderDecl *decl, const RtSet *set, int64_t batch_size,
-                         uint64_t seed, bool prefetch, MpcRun *run, RtErr *e)
+                         uint64_t seed, RtPrefetch prefetch, MpcRun *run, RtErr *e)
 {
     if (batch_size < 1 || batch_size > decl->batch_max) {
         rt_err(e, "%s: batch size %lld is outside 1 to %lld", decl->name, (long long)batch_size,
@@ -270,10 +292,6 @@ MpcLoader *rt_loader_new(const MpcLoaderDecl *decl, const RtSet *set, int64_t ba
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
     l->prefetch = prefetch;
-    if (prefetch && !(l->started = rt_thread_start(&l->thread, loader_main, l, e))) {
-        rt_loader_free(l);
-        return NULL;
-    }
     return l;
 }
 

@@ -5,9 +5,12 @@
 #include "abi/mpc_rt.h"
 #include "rt_data.h"
 
-/* prefetch: a thread prepares the next batch while one is in use. run may be NULL. */
+/* Does a thread make the next batch while one is in use? auto: where it is worth it. */
+typedef enum RtPrefetch { RT_PREFETCH_never, RT_PREFETCH_auto, RT_PREFETCH_always } RtPrefetch;
+
+/* run may be NULL. */
 MpcLoader *rt_loader_new(const MpcLoaderDecl *decl, const RtSet *set, int64_t batch_size,
-                         uint64_t seed, bool prefetch, MpcRun *run, RtErr *e);
+                         uint64_t seed, RtPrefetch prefetch, MpcRun *run, RtErr *e);
 void rt_loader_free(MpcLoader *l);
 const MpcLoaderDecl *rt_loader_decl(const MpcLoader *l);
 int64_t rt_loader_pass(const MpcLoader *l);    /* the current or last one, from 0 */

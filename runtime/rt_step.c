@@ -63,7 +63,8 @@ MpcLoader *mpc_loader_open(MpcRun *r, int loader, int64_t batch_size)
     if (!rt->loaders[loader]) {
         const MpcLoaderDecl *decl = &r->program->loaders[loader];
         rt->loaders[loader] =
-            rt_loader_new(decl, &rt->sets[decl->set], batch_size, r->seed, rt->prefetch, r, &e);
+            rt_loader_new(decl, &rt->sets[decl->set], batch_size, r->seed,
+                          rt->prefetch ? RT_PREFETCH_auto : RT_PREFETCH_never, r, &e);
         if (!rt->loaders[loader])
             rt_fail_with(r, &e);
     }

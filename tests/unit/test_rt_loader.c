@@ -91,7 +91,7 @@ static void in_order(void **state)
     (void)state;
     MpcLoaderDecl d = decl(false, false, false);
     uint32_t rows[ROWS];
-    for (int prefetch = 0; prefetch < 2; prefetch++) {
+    for (RtPrefetch prefetch = 0; prefetch <= RT_PREFETCH_always; prefetch++) {
         MpcLoader *l = open_loader(&d, &whole, BATCH, prefetch);
         assert_int_equal(mpc_len(l), 7);
         for (int pass = 0; pass < 3; pass++) {
@@ -107,8 +107,8 @@ static void shuffled(void **state)
 {
     (void)state;
     MpcLoaderDecl d = decl(true, false, false);
-    uint32_t rows[2][5][ROWS];
-    for (int prefetch = 0; prefetch < 2; prefetch++) {
+    uint32_t rows[3][5][ROWS];
+    for (RtPrefetch prefetch = 0; prefetch <= RT_PREFETCH_always; prefetch++) {
         MpcLoader *l = open_loader(&d, &whole, BATCH, prefetch);
         for (int pass = 0; pass < 5; pass++) {
             bool seen[ROWS] = {false};
@@ -121,6 +121,7 @@ static void shuffled(void **state)
         rt_loader_free(l);
     }
     assert_memory_equal(rows[0], rows[1], sizeof rows[0]);
+    assert_memory_equal(rows[0], rows[2], sizeof rows[0]);
     assert_memory_not_equal(rows[0][0], rows[0][1], sizeof rows[0][0]);
 }
 
@@ -128,7 +129,7 @@ static void drops_the_last(void **state)
 {
     (void)state;
     MpcLoaderDecl d = decl(true, true, false);
-    MpcLoader *l = open_loader(&d, &whole, BATCH, true);
+    MpcLoader *l = open_loader(&d, &whole, BATCH, RT_PREFETCH_always);
     MpcBatch b;
     int batches = 0;
     assert_int_equal(mpc_len(l), 6);
@@ -144,7 +145,7 @@ static void broken_passes(void **state)
 {
     (void)state;
     MpcLoaderDecl d = decl(true, false, true);
-    for (int prefetch = 0; prefetch < 2; prefetch++) {
+    for (RtPrefetch prefetch = 0; prefetch <= RT_PREFETCH_always; prefetch++) {
         MpcLoader *l = open_loader(&d, &whole, 1, prefetch),
                   *other = open_loader(&d, &whole, 32, prefetch);
         for (int pass = 0; pass < 200; pass++) {
@@ -172,12 +173,12 @@ static void wrong_sizes(void **state)
     (void)state;
     MpcLoaderDecl d = decl(false, true, false);
     RtErr e;
-    assert_null(rt_loader_new(&d, &whole, 0, 7, true, NULL, &e));
+    assert_null(rt_loader_new(&d, &whole, 0, 7, RT_PREFETCH_auto, NULL, &e));
     assert_says(e.text, "batch size 0");
-    assert_null(rt_loader_new(&d, &whole, 33, 7, true, NULL, &e));
+    assert_null(rt_loader_new(&d, &whole, 33, 7, RT_PREFETCH_auto, NULL, &e));
     assert_says(e.text, "outside 1 to 32");
     const RtSet small = {.table = &table, .count = 5};
-    assert_null(rt_loader_new(&d, &small, 16, 7, true, NULL, &e));
+    assert_null(rt_loader_new(&d, &small, 16, 7, RT_PREFETCH_auto, NULL, &e));
     assert_says(e.text, "drop_last");
 }
 
@@ -218,7 +219,7 @@ static void splits(void **state)
 
     /* A loader of a part hands out that part's rows. */
     MpcLoaderDecl d = decl(true, false, false);
-    MpcLoader *l = open_loader(&d, &sets[1], 4, true);
+    MpcLoader *l = open_loader(&d, &sets[1], 4, RT_PREFETCH_always);
     MpcBatch b;
     int n = 0;
     mpc_loader_begin(l);
