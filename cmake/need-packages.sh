@@ -50,7 +50,7 @@ need_packages() {
 mpc_build_packages() {
     command -v cc >/dev/null && [[ -e /usr/include/stdio.h ]] || echo build-essential
     command -v ninja >/dev/null || command -v make >/dev/null || echo ninja-build
-    echo cmake flex bison pkg-config zlib1g-dev libjansson-dev libcjson-dev
+    echo cmake flex bison zlib1g-dev libjansson-dev
 }
 
 # build PRESET: configures once, then builds what changed; says little unless something fails.
