@@ -22,7 +22,7 @@ static int read_one_of(Reader *r, const char *const *table, int n, const char *w
     if (near != NULL && r->token.kind == TOKEN_name) {
         read_fail(r, "'%.40s' is no %s; did you mean '%s'?", name, what, near);
     } else {
-        read_fail(r, "expected a %s", what);
+        read_fail(r, "expected %s %s", strchr("aeiou", what[0]) != NULL ? "an" : "a", what);
     }
     return -1;
 }
