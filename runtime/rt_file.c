@@ -32,8 +32,9 @@ bool rt_make_folders(const char *path, RtErr *e)
             continue;
         char end = *c;
         *c = 0;
-        if (mkdir(part, 0777) != 0 && !(errno == EEXIST && rt_is_folder(part)) &&
-            !(errno != EEXIST && rt_is_folder(part))) {
+        int error = mkdir(part, 0777) == 0 ? 0 : errno;
+        if (error && !rt_is_folder(part)) {
+            errno = error;
             rt_err_errno(e, "cannot create the folder '%s'", part);
             free(part);
             return false;

@@ -75,14 +75,14 @@ bool rt_out_check(const RtOptions *o, RtErr *e)
         }
         *slash = 0;
     }
-    bool ok = true;
-    if (access(path, F_OK) != 0 || !rt_is_folder(path) || access(path, W_OK | X_OK) != 0) {
-        errno = access(path, W_OK | X_OK) == 0 ? ENOTDIR : errno;
-        ok = rt_err_errno(e, "cannot write the folder of the run, '%s'", o->out ? o->out : "runs");
+    int error = access(path, W_OK | X_OK) != 0 ? errno : rt_is_folder(path) ? 0 : ENOTDIR;
+    if (error) {
+        errno = error;
+        rt_err_errno(e, "cannot write the folder of the run, '%s'", o->out ? o->out : "runs");
         rt_hint(e, "name another folder with --out DIR");
     }
     free(path);
-    return ok;
+    return !error;
 }
 
 bool rt_out_make(MpcRun *r, RtErr *e)
