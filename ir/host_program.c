@@ -1,4 +1,4 @@
-/* host.c: the host program: statements, expressions over plain numbers, and their types. */
+/* host_program.c: the host program: statements, expressions over plain numbers, and their types. */
 #include "ir/ir.h"
 
 #include <string.h>
