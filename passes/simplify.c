@@ -3,7 +3,7 @@
  * Needs:   any graph without markers; typed nodes.
  * Leaves:  the same results from fewer nodes; no dead node but arguments.
  *
- * Every rewrite has a name and a case tests/passes/simplify-NAME.ir. In exact mode a rounding at a type boundary
+ * Every rewrite has a name and a test of that name (test_pass_simplify.c). In exact mode a rounding at a type boundary
  * is part of the meaning, so only casts that lose nothing go, and x + 0 stays (it turns -0 into 0).
  *
  *   %2 = transpose %w {perm=[1,0]}      ->   %3 = matmul %x, %w {trans_b}

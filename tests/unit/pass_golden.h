@@ -156,7 +156,9 @@ HELPER PassCounts machine_compile(Machine *mc, DType precision, const char *last
                        .verify_passes = verify,
                        .stop_after = last != NULL ? last : "simplify",
                        .counts = &counts};
-    assert_true(passes_run(mc->m, &opt, mc->diag));
+    if (!passes_run(mc->m, &opt, mc->diag)) {
+        fail_msg("%s", diag_text(mc->diag));
+    }
     return counts;
 }
 

@@ -80,8 +80,7 @@ static int check_case(const char *op, const GoldenFile *file, const cJSON *test)
         g.b.diag = mc.diag;
         for (int i = 0; i < g.nin; i++) {
             char *in = arena_printf(mc.arena, "%s/in/%s", name, g.in_name[i]);
-            machine_set(&mc, g.in_name[i],
-                        golden_value(mc.arena, file, in, g.in[i]->dtype, -1));
+            machine_set(&mc, g.in_name[i], golden_value(mc.arena, file, in, g.in[i]->dtype, -1));
         }
         ours = add_loss(&mc, &g, file, name);
     }
@@ -196,7 +195,8 @@ static void test_shared_weight_in_f32(void **unused)
         assert_false(n->op == OP_matmul && n->dtype == DT_f32 && n->in[0]->dtype != DT_f16);
     }
     assert_int_equal(casts, 1);
-    assert_int_equal(low, 2); /* x @ w, and the gradient of h; x needs none, and y itself is not returned */
+    assert_int_equal(
+        low, 2); /* x @ w, and the gradient of h; x needs none, and y itself is not returned */
     arena_free(s.mc.arena);
 }
 

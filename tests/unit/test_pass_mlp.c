@@ -92,7 +92,8 @@ static const cJSON *run_of(const Files *f, const char *name)
 
 static void check_final(Machine *mc, const Files *f, bool exact)
 {
-    const cJSON *tolerance = cJSON_GetObjectItem(cJSON_GetObjectItem(variant(f), "tolerance"), "final");
+    const cJSON *tolerance =
+        cJSON_GetObjectItem(cJSON_GetObjectItem(variant(f), "tolerance"), "final");
     for (int i = 0; i < 4; i++) {
         const cJSON *of = cJSON_GetObjectItem(tolerance, params[i]);
         const Value *want = golden_value(mc->arena, f->final, params[i], DT_f64, -1);
@@ -110,7 +111,8 @@ static void follows(InterpMode mode, double rtol)
     for (int i = 0; i < STEPS; i++) {
         machine_call(&mc, "step");
         double loss = machine_get(&mc, "loss")->v[0], want = item(run, "loss", i);
-        double norm = machine_get(&mc, "step.grad_norm")->v[0], want_norm = item(run, "grad_norm", i);
+        double norm = machine_get(&mc, "step.grad_norm")->v[0],
+               want_norm = item(run, "grad_norm", i);
         if (fabs(loss - want) > rtol * want || fabs(norm - want_norm) > rtol * want_norm) {
             fail_msg("step %d: loss %.17g, not %.17g; norm %.17g, not %.17g", i, loss, want, norm,
                      want_norm);
@@ -146,9 +148,8 @@ static void stays_in_band(const char *name, DType amp, DType precision)
             fail_msg("%s, step %d: loss %.9g is outside of %.9g .. %.9g", name, i, loss,
                      item(run, "lo", i), item(run, "hi", i));
         }
-        const Value *copy = machine_get(&mc, precision == DT_bf16 || amp == DT_bf16
-                                                 ? "fc1.weight.bf16"
-                                                 : "fc1.weight.f16");
+        const Value *copy = machine_get(
+            &mc, precision == DT_bf16 || amp == DT_bf16 ? "fc1.weight.bf16" : "fc1.weight.f16");
         const Value *master = machine_get(&mc, "fc1.weight");
         for (int64_t k = 0; k < copy->count; k++) {
             assert_true(copy->v[k] == round_to(copy->dtype, master->v[k]));
@@ -184,7 +185,8 @@ static void test_precision_f32(void **unused)
         machine_call(&retyped, "step");
     }
     for (int i = 0; i < 4; i++) {
-        assert_close(params[i], machine_get(&retyped, params[i]), machine_get(&own, params[i]), 0, 0);
+        assert_close(params[i], machine_get(&retyped, params[i]), machine_get(&own, params[i]), 0,
+                     0);
     }
     assert_null(machine_get(&retyped, "step.skipped"));
     arena_free(own.arena);
@@ -195,10 +197,8 @@ static void test_precision_f32(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_f64),
-        cmocka_unit_test(test_f32),
-        cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_fp16_with_scaler),
+        cmocka_unit_test(test_f64),           cmocka_unit_test(test_f32),
+        cmocka_unit_test(test_bf16),          cmocka_unit_test(test_fp16_with_scaler),
         cmocka_unit_test(test_precision_f32),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
