@@ -82,8 +82,7 @@ static Val int_binary(Lower *l, AstOp op, int64_t a, int64_t b, Loc loc)
             return overflow(l, loc);
         }
         return val_int(op == AST_OP_fdiv ? floor_div(a, b) : a - floor_div(a, b) * b);
-    case AST_OP_pow:
-        return b < 0 ? val_float(pow((double)a, (double)b)) : int_pow(l, a, b, loc);
+    case AST_OP_pow: return b < 0 ? val_float(pow((double)a, (double)b)) : int_pow(l, a, b, loc);
     default: return lower_error(l, loc, "`%s` needs tensors", ast_op_text(op));
     }
     return bad ? overflow(l, loc) : val_int(r);
@@ -129,7 +128,8 @@ HostExpr *host_node(Lower *l, HostExprKind kind, HostType type, const char *text
                     HostExpr *const *in, Loc loc)
 {
     Sized *s = ARENA_NEW(l->arena, Sized);
-    s->e = (HostExpr){.kind = kind, .type = type, .text = text, .nin = nin, .loc = lower_loc(l, loc)};
+    s->e =
+        (HostExpr){.kind = kind, .type = type, .text = text, .nin = nin, .loc = lower_loc(l, loc)};
     s->e.in = ARENA_ARRAY(l->arena, HostExpr *, nin);
     s->size = 1;
     for (int i = 0; i < nin; i++) {
@@ -172,12 +172,12 @@ HostExpr *host_of(Lower *l, Val v, Loc loc)
     return NULL;
 }
 
+/* The type of a variable is settled by all its assignments, wherever it is met first. */
 Val host_var(Lower *l, const char *name, HostType type, Loc loc)
 {
-    HostVar *v = module_var(l->m, name, type);
-    if (v->type == HT_int && type == HT_float) {
-        v->type = HT_float;
-    }
+    const HostName *h = host_name_find(l, name);
+    bool settled = h != NULL && h->number && h->type != HT_str && type != HT_str;
+    const HostVar *v = module_var(l->m, name, settled ? h->type : type);
     return val_host(host_node(l, HE_var, v->type, v->name, 0, NULL, loc));
 }
 
@@ -301,9 +301,10 @@ Val host_fold(Lower *l, Val v, FoldUse use, Loc loc)
         return v;
     }
     if (!host_is_static(v.host)) {
-        return lower_error(l, loc,
-                           "this must be known at compile time, but `%s` is only known when the program runs",
-                           host_expr_text(l->arena, v.host));
+        return lower_error(
+            l, loc,
+            "this must be known at compile time, but `%s` is only known when the program runs",
+            host_expr_text(l->arena, v.host));
     }
     return fold(l, v.host, use);
 }
@@ -341,8 +342,9 @@ static Val dim_binary(Lower *l, AstOp op, Val a, Val b, Loc loc)
         break;
     default: break;
     }
-    return lower_error(l, loc, "`%s` of a size that is only known when the program runs (the batch's, for one)",
-                       ast_op_text(op));
+    return lower_error(
+        l, loc, "`%s` of a size that is only known when the program runs (the batch's, for one)",
+        ast_op_text(op));
 }
 
 static Val list_binary(Lower *l, AstOp op, Val a, Val b, Loc loc)
@@ -380,8 +382,8 @@ static Val list_binary(Lower *l, AstOp op, Val a, Val b, Loc loc)
         }
         return val_bool(same == (op == AST_OP_eq));
     }
-    return lower_error(l, loc, "`%s` does not work on %s and %s", ast_op_text(op), val_describe(l, a),
-                       val_describe(l, b));
+    return lower_error(l, loc, "`%s` does not work on %s and %s", ast_op_text(op),
+                       val_describe(l, a), val_describe(l, b));
 }
 
 static Val str_binary(Lower *l, AstOp op, Val a, Val b, Loc loc)
@@ -397,8 +399,8 @@ static Val str_binary(Lower *l, AstOp op, Val a, Val b, Loc loc)
             return val_bool(compare(op, strcmp(a.s, b.s), 0));
         }
     }
-    return lower_error(l, loc, "`%s` does not work on %s and %s", ast_op_text(op), val_describe(l, a),
-                       val_describe(l, b));
+    return lower_error(l, loc, "`%s` does not work on %s and %s", ast_op_text(op),
+                       val_describe(l, a), val_describe(l, b));
 }
 
 /* Kinds that differ are not equal; none, types and instances equal themselves. */
@@ -449,15 +451,17 @@ Val number_binary(Lower *l, AstOp op, Val a, Val b, Loc loc)
     if (a.kind == VAL_list || a.kind == VAL_tuple) {
         return list_binary(l, op, a, b, loc);
     }
-    return lower_error(l, loc, "`%s` does not work on %s and %s", ast_op_text(op), val_describe(l, a),
-                       val_describe(l, b));
+    return lower_error(l, loc, "`%s` does not work on %s and %s", ast_op_text(op),
+                       val_describe(l, a), val_describe(l, b));
 }
 
 Val number_unary(Lower *l, AstOp op, Val v, Loc loc)
 {
     bool truth;
     if (v.kind == VAL_host) {
-        HostType type = op == AST_OP_not ? HT_bool : v.host->type == HT_bool ? HT_int : v.host->type;
+        HostType type = op == AST_OP_not          ? HT_bool
+                        : v.host->type == HT_bool ? HT_int
+                                                  : v.host->type;
         if (v.host->type == HT_str && op != AST_OP_not) {
             return lower_error(l, loc, "`-` does not work on a string");
         }
@@ -500,7 +504,9 @@ static Val apply(Lower *l, const char *fn, int n, const Val *args, Loc loc)
     }
     double x = val_number(args[0]);
     if (str_eq(fn, "abs")) {
-        return args[0].kind == VAL_float ? val_float(fabs(x)) : x < 0 ? number_unary(l, AST_OP_neg, args[0], loc) : args[0];
+        return args[0].kind == VAL_float ? val_float(fabs(x))
+               : x < 0                   ? number_unary(l, AST_OP_neg, args[0], loc)
+                                         : args[0];
     }
     if (str_eq(fn, "floor")) {
         return args[0].kind == VAL_float ? whole(l, floor(x), loc) : args[0];
@@ -515,7 +521,8 @@ static Val apply(Lower *l, const char *fn, int n, const Val *args, Loc loc)
         return val_float(x);
     }
     if (str_eq(fn, "sqrt")) {
-        return x < 0 ? lower_error(l, loc, "the square root of a negative number") : val_float(sqrt(x));
+        return x < 0 ? lower_error(l, loc, "the square root of a negative number")
+                     : val_float(sqrt(x));
     }
     if (str_eq(fn, "log")) {
         return x <= 0 ? lower_error(l, loc, "the logarithm of a number that is not positive")
@@ -559,7 +566,8 @@ Val number_call(Lower *l, const char *fn, int n, const Val *args, Loc loc)
     if (!host) {
         return apply(l, fn, n, args, loc);
     }
-    static const char *const known[] = {"min", "max", "abs", "floor", "ceil", "sqrt", "exp", "log", "int", "float"};
+    static const char *const known[] = {"min",  "max", "abs", "floor", "ceil",
+                                        "sqrt", "exp", "log", "int",   "float"};
     bool found = false;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         found = found || str_eq(known[i], fn);

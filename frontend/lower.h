@@ -51,21 +51,21 @@ typedef enum ValueKind {
     VAL_bool,
     VAL_str,
     VAL_dtype,
-    VAL_dim,       /* a symbolic size; a constant one is an int */
+    VAL_dim, /* a symbolic size; a constant one is an int */
     VAL_list,
     VAL_tuple,
-    VAL_range,     /* lo..hi of numbers or host numbers; of strings in columns() */
-    VAL_host,      /* a number that the program computes */
-    VAL_tensor,    /* node, in graph of run */
-    VAL_param,     /* a parameter or state */
-    VAL_builtin,   /* a function of builtins.def */
-    VAL_method,    /* a function with its receiver */
-    VAL_module,    /* a module, to be called for an instance */
+    VAL_range,   /* lo..hi of numbers or host numbers; of strings in columns() */
+    VAL_host,    /* a number that the program computes */
+    VAL_tensor,  /* node, in graph of run */
+    VAL_param,   /* a parameter or state */
+    VAL_builtin, /* a function of builtins.def */
+    VAL_method,  /* a function with its receiver */
+    VAL_module,  /* a module, to be called for an instance */
     VAL_instance,
     VAL_data,
-    VAL_parts,     /* result of split(): members train and validation */
+    VAL_parts, /* result of split(): members train and validation */
     VAL_loader,
-    VAL_batch,     /* of a loader */
+    VAL_batch, /* of a loader */
     VAL_optimizer,
     VAL_scheduler, /* decl */
     VAL_scaler,    /* decl */
@@ -76,9 +76,9 @@ typedef enum ValueKind {
 typedef struct Val Val;
 struct Val {
     ValueKind kind;
-    int tag;            /* context: ContextKind */
-    const char *key;    /* what evaluate() logs it as: "loss", "accuracy"; NULL for nothing special */
-    const char *name;   /* tensor: the variable that holds it, at the top level */
+    int tag;          /* context: ContextKind */
+    const char *key;  /* what evaluate() logs it as: "loss", "accuracy"; NULL for nothing special */
+    const char *name; /* tensor: the variable that holds it, at the top level */
     union {
         int64_t i;
         double f;
@@ -123,19 +123,46 @@ struct Method {
 
 typedef enum ContextKind { CONTEXT_autocast, CONTEXT_precision, CONTEXT_no_grad } ContextKind;
 
-static inline Val val_poison(void) { return (Val){.kind = VAL_poison}; }
-static inline Val val_none(void) { return (Val){.kind = VAL_none}; }
-static inline Val val_int(int64_t i) { return (Val){.kind = VAL_int, .i = i}; }
-static inline Val val_float(double f) { return (Val){.kind = VAL_float, .f = f}; }
-static inline Val val_bool(bool b) { return (Val){.kind = VAL_bool, .b = b}; }
-static inline Val val_str(const char *s) { return (Val){.kind = VAL_str, .s = s}; }
-static inline Val val_host(HostExpr *e) { return (Val){.kind = VAL_host, .host = e}; }
-static inline bool val_is_poison(Val v) { return v.kind == VAL_poison; }
+static inline Val val_poison(void)
+{
+    return (Val){.kind = VAL_poison};
+}
+static inline Val val_none(void)
+{
+    return (Val){.kind = VAL_none};
+}
+static inline Val val_int(int64_t i)
+{
+    return (Val){.kind = VAL_int, .i = i};
+}
+static inline Val val_float(double f)
+{
+    return (Val){.kind = VAL_float, .f = f};
+}
+static inline Val val_bool(bool b)
+{
+    return (Val){.kind = VAL_bool, .b = b};
+}
+static inline Val val_str(const char *s)
+{
+    return (Val){.kind = VAL_str, .s = s};
+}
+static inline Val val_host(HostExpr *e)
+{
+    return (Val){.kind = VAL_host, .host = e};
+}
+static inline bool val_is_poison(Val v)
+{
+    return v.kind == VAL_poison;
+}
 static inline bool val_is_number(Val v)
 {
     return v.kind == VAL_int || v.kind == VAL_float || v.kind == VAL_bool;
 }
-static inline bool val_is_tensor(Val v) { return v.kind == VAL_tensor || v.kind == VAL_param; }
+static inline bool val_is_tensor(Val v)
+{
+    return v.kind == VAL_tensor || v.kind == VAL_param;
+}
 static inline double val_number(Val v)
 {
     return v.kind == VAL_int ? (double)v.i : v.kind == VAL_bool ? (double)v.b : v.f;
@@ -168,17 +195,17 @@ struct Instance {
     const char *path; /* of its parameters: "h.3.attn"; "" for the program's only model */
     Scope args;
     Scope members;
-    Loc loc;          /* where the user wrote its construction */
+    Loc loc; /* where the user wrote its construction */
 };
 
 /* A function that is being evaluated: forward of an instance, or the body of evaluate() or of a batch. */
 typedef struct Frame Frame;
 struct Frame {
     Frame *up;
-    Instance *self;   /* NULL in evaluate and batch */
+    Instance *self; /* NULL in evaluate and batch */
     const Ast *func;
     Scope locals;
-    bool is_std;      /* places are those of the call */
+    bool is_std;       /* places are those of the call */
     bool members_only; /* evaluating a module's members: instances may be made, tensors not */
     Val result;
 };
@@ -188,39 +215,39 @@ struct Frame {
 /* One graph, from its first tensor to the end of the run of statements. */
 struct Run {
     Graph *graph;
-    HostStmt *call;     /* HS_call; NULL for evaluate and prepare */
+    HostStmt *call; /* HS_call; NULL for evaluate and prepare */
     DataSet *data;
     HostBlock *block;
     bool open;
-    Scope states;       /* values that were assigned to states in this run, by full name */
-    VEC(const char *) late; /* host variables that are set behind the call */
+    Scope states;            /* values that were assigned to states in this run, by full name */
+    VEC(const char *) late;  /* host variables that are set behind the call */
     VEC(const char *) paths; /* of random ops so far */
     /* the chain of markers */
     Node *token;        /* newest marker; NULL before backward and after zero_grad */
-    Loc backward_loc;
     const char *scaler; /* whose scale the gradients carry; NULL: none */
-    bool unscaled, stepped, cleared;
+    bool unscaled, clipped;
+    VEC(const char *) scheduled; /* optimizers whose schedule moved on behind the call */
 };
 
 struct DataSet {
     Decl *decl;
-    DataSet *of;            /* split: the whole */
+    DataSet *of; /* split: the whole */
     int nfields;
-    const char **names;     /* raw fields */
+    const char **names; /* raw fields */
     DType *dtypes;
-    Dims *dims;             /* without the batch */
-    const Ast *batch;       /* preparation, or NULL */
+    Dims *dims;       /* without the batch */
+    const Ast *batch; /* preparation, or NULL */
     bool in_use;
     bool failed;
     struct Prepared *ready; /* fields after the preparation; NULL before the first use */
 };
 
 typedef struct Prepared {
-    Graph *graph;           /* NULL: fields unchanged */
+    Graph *graph; /* NULL: fields unchanged */
     int n;
     const char **names;
     DType *dtypes;
-    Dims *dims;             /* with the batch */
+    Dims *dims; /* with the batch */
 } Prepared;
 
 struct Loader {
@@ -240,9 +267,9 @@ struct Optimizer {
 typedef struct HostName {
     const char *name;
     HostType type;
-    int assigned;  /* how often, nested ones count twice */
-    bool number;   /* at least one assignment gives a number */
-    bool tensor;   /* at least one may give a tensor */
+    int assigned; /* how often, nested ones count twice */
+    bool number;  /* at least one assignment gives a number */
+    bool tensor;  /* at least one may give a tensor */
 } HostName;
 
 typedef struct Lower {
@@ -255,25 +282,30 @@ typedef struct Lower {
     VEC(HostName) host_names;
     VEC(DataSet *) data;
     Scope globals;
-    Scope *scope;       /* where comprehensions put their variables */
-    Frame *frame;       /* NULL at the top level */
-    Run *run;           /* the open one, or the one of evaluate or batch; NULL for none */
-    HostBlock *block;   /* where host statements go */
-    Loader *loader;     /* of the surrounding `for batch in` or evaluate */
-    int loops;          /* host loops around */
+    Frame *frame;                /* NULL at the top level */
+    Run *run;                    /* the open one, or the one of evaluate or batch; NULL for none */
+    HostBlock *block;            /* where host statements go */
+    Loader *loader;              /* of the surrounding `for batch in` or evaluate */
+    int loops;                   /* host loops around */
+    struct Gradients *gradients; /* of the host block, see lower_train.c */
+    VEC(Run *) runs;
+    VEC(Optimizer *) optimizers;
+    const char
+        *assigning;     /* the top-level variable that takes the value of the call; NULL for none */
     const char *target; /* path of the instance that the expression makes; NULL: it has none */
     bool one_model;     /* the program has one model: its path is "" */
     Builder b;
-    Loc loc;            /* the user's place of what is being evaluated */
+    Loc loc; /* the user's place of what is being evaluated */
     bool training;
     bool no_grad;
-    DType force;        /* `with precision`, `@f32` */
+    DType force; /* `with precision`, `@f32` */
     const char *force_why;
     int depth, unrolled, instances;
     bool too_deep;
     int steps, evals, loaders; /* made so far, for names */
     int64_t train_bound;       /* largest batch of the loops so far */
-    VEC(HostExpr *) options_used; /* HE_option per option, shared */
+    AstList tried, failed;     /* functions that were evaluated, and those with an error inside */
+    struct ParamInit *init;    /* the parameter whose initialiser is being evaluated */
 } Lower;
 
 /* ---- errors ---------------------------------------------------------------------------------------- */
@@ -286,9 +318,12 @@ void lower_frame_notes(Lower *l);
 const char *val_describe(Lower *l, Val v); /* "a list", "a tensor f32[B, 10]" */
 Loc lower_loc(const Lower *l, Loc loc);
 void lower_at(Lower *l, const Ast *ast); /* nodes made from now on come from here */
-bool lower_enter(Lower *l, Loc loc);     /* one level deeper; false: too deep, an error was reported */
-static inline void lower_leave(Lower *l) { l->depth--; }
-bool lower_unroll(Lower *l, Loc loc);    /* counts an iteration */
+bool lower_enter(Lower *l, Loc loc); /* one level deeper; false: too deep, an error was reported */
+static inline void lower_leave(Lower *l)
+{
+    l->depth--;
+}
+bool lower_unroll(Lower *l, Loc loc); /* counts an iteration */
 
 /* `name` among names: ": did you mean `x`?" or "" */
 typedef VEC(const char *) Names;
@@ -300,23 +335,31 @@ Val eval(Lower *l, const Ast *e);
 Val eval_call(Lower *l, const Ast *e, DType force);
 Val eval_name(Lower *l, const Ast *e);
 Val val_member(Lower *l, Val object, const char *name, Loc loc, Loc name_loc);
-bool eval_truth(Lower *l, Val v, Loc loc, bool *out); /* at compile time; false: error was reported */
+bool eval_truth(Lower *l, Val v, Loc loc,
+                bool *out); /* at compile time; false: error was reported */
 bool eval_is_static_truth(Val v);
 Val val_list(Lower *l, ValueKind list_or_tuple);
 void val_push(Lower *l, Val *list, Val v);
 bool eval_iterable(Lower *l, Val v, Loc loc, int64_t *n); /* elements of what is unrolled */
 Val eval_element(Lower *l, Val v, int64_t at);
 Val val_dim(Dim d);
-bool lower_bind(Lower *l, const AstList *targets, Val v, Loc loc); /* of for and comprehensions */
+bool lower_bind(Lower *l, const AstList *targets, Val v, Loc loc,
+                bool fresh);                   /* fresh: hides others */
+bool eval_dtype(const char *name, DType *out); /* f32, and PyTorch's float32, half, ... */
+void eval_visible(Lower *l, Names *names);     /* every name that means something here */
 
 Val number_binary(Lower *l, AstOp op, Val a, Val b, Loc loc); /* anything but tensors */
 Val number_unary(Lower *l, AstOp op, Val v, Loc loc);
 Val number_call(Lower *l, const char *fn, int n, const Val *args, Loc loc); /* min, sqrt, ... */
-HostExpr *host_of(Lower *l, Val v, Loc loc);                  /* number to expression; NULL after an error */
+HostExpr *host_of(Lower *l, Val v, Loc loc); /* number to expression; NULL after an error */
 HostExpr *host_node(Lower *l, HostExprKind kind, HostType type, const char *text, int nin,
                     HostExpr *const *in, Loc loc);
 Val host_var(Lower *l, const char *name, HostType type, Loc loc);
-typedef enum FoldUse { FOLD_quiet, FOLD_bound, FOLD_fixed } FoldUse; /* what becomes of options in it */
+typedef enum FoldUse {
+    FOLD_quiet,
+    FOLD_bound,
+    FOLD_fixed
+} FoldUse;                                            /* what becomes of options in it */
 Val host_fold(Lower *l, Val v, FoldUse use, Loc loc); /* to a compile-time number, or poison */
 bool host_is_static(const HostExpr *e);               /* options and numbers only */
 bool val_int_of(Lower *l, Val v, const char *what, Loc loc, int64_t *out);
@@ -343,8 +386,8 @@ typedef struct Match {
     AstList rest;
 } Match;
 
-bool args_match(Lower *l, const char *what, const Formal *formals, int n, int first, const Ast *call,
-                Match *out);
+bool args_match(Lower *l, const char *what, const Formal *formals, int n, int first,
+                const Ast *call, Match *out);
 
 /* A call of a builtin. */
 typedef struct Call {
@@ -363,16 +406,19 @@ typedef Val BuiltinFn(Lower *l, Call *c);
 struct Builtin {
     const char *name;
     BuiltinFn *fn;
+    ValueKind
+        receiver; /* VAL_none: a function; VAL_tensor: also x.name(...); others: a method of these */
+    Op op;        /* of element-wise functions */
     const char *formals; /* "x, dim|axis = -1, *shape" */
-    Op op;               /* of element-wise functions */
     const char *meaning;
-    bool method;         /* also x.name(...) */
 };
 
-const Builtin *builtin_find(const char *name);
-void builtin_names(Lower *l, Names *names, bool methods);
+const Builtin *builtin_find(const char *name);                       /* functions */
+const Builtin *builtin_method(ValueKind receiver, const char *name); /* NULL for none */
+void builtin_names(Lower *l, Names *names, ValueKind receiver);      /* VAL_none: functions */
 int builtin_formals(Lower *l, const Builtin *fn, Formal *out);
-Val builtin_call(Lower *l, const Builtin *fn, const Ast *call, const Val *self, Loc self_loc, DType force);
+Val builtin_call(Lower *l, const Builtin *fn, const Ast *call, const Val *self, Loc self_loc,
+                 DType force);
 
 /* Arguments of a call; after false an error was reported (or poison was met). */
 bool call_tensor(Lower *l, Call *c, int i, Node **out);
@@ -383,7 +429,7 @@ bool call_str(Lower *l, Call *c, int i, const char **out);
 bool call_dtype(Lower *l, Call *c, int i, DType *out);
 bool call_axis(Lower *l, Call *c, int i, int rank, int64_t *out);
 bool call_axes(Lower *l, Call *c, int i, int rank, int64_t *axes, int *n); /* none: all */
-bool call_dims(Lower *l, Call *c, int i, Dims *out);                      /* a list, or the rest */
+bool call_dims(Lower *l, Call *c, int i, Dims *out);                       /* a list, or the rest */
 bool call_poisoned(const Call *c);
 
 /* ---- lower_module.c, lower_param.c ----------------------------------------------------------------- */
@@ -404,13 +450,15 @@ bool dims_of_type(Lower *l, const Ast *type, DType *dt, Dims *dims, bool bind_na
 
 /* ---- lower_tensor.c, lower_index.c ----------------------------------------------------------------- */
 
-Node *tensor_of(Lower *l, Val v, Loc loc);               /* in the open run; NULL after an error */
-Node *tensor_like(Lower *l, Val v, DType like, Loc loc); /* numbers too, as constants beside `like` */
+Node *tensor_of(Lower *l, Val v, Loc loc); /* in the open run; NULL after an error */
+Node *tensor_like(Lower *l, Val v, DType like,
+                  Loc loc); /* numbers too, as constants beside `like` */
 bool tensor_need_run(Lower *l, Loc loc);
 Val val_of_node(Lower *l, Node *n);
-Node *op_build(Lower *l, Op op, int nin, Node *const *in, Attrs attrs); /* forced types, notes, limits */
+Node *op_build(Lower *l, Op op, int nin, Node *const *in,
+               Attrs attrs); /* forced types, notes, limits */
 Node *op1(Lower *l, Op op, Node *x);
-Node *op2(Lower *l, Op op, Node *x, Node *y);   /* operands brought to one type */
+Node *op2(Lower *l, Op op, Node *x, Node *y); /* operands brought to one type */
 Node *op3(Lower *l, Op op, Node *x, Node *y, Node *z);
 Node *op_const(Lower *l, DType dt, double v);
 Node *op_axis(Lower *l, Op op, Node *x, int64_t axis);
@@ -418,8 +466,9 @@ Node *op_reduce(Lower *l, Op op, Node *x, int n, const int64_t *axes, bool keepd
 Node *op_reshape(Lower *l, Node *x, const Dims *dims);
 Node *op_expand(Lower *l, Node *x, const Dims *dims);
 Node *op_transpose(Lower *l, Node *x, const int *perm);
-Node *op_cast(Lower *l, Node *x, DType dt);      /* nothing where it has the type */
-Node *op_forced_cast(Lower *l, Node *x, DType dt); /* the user wrote it: stays, whatever the type is */
+Node *op_cast(Lower *l, Node *x, DType dt); /* nothing where it has the type */
+Node *op_forced_cast(Lower *l, Node *x,
+                     DType dt); /* the user wrote it: stays, whatever the type is */
 Node *op_slice(Lower *l, Node *x, int64_t axis, int64_t start, int64_t stop, int64_t step);
 Node *op_iota(Lower *l, const Dims *dims, int64_t axis);
 Node *op_uniform(Lower *l, const Dims *dims, const char *path);
@@ -429,7 +478,8 @@ Val tensor_binary(Lower *l, AstOp op, Val a, Val b, const Ast *e);
 Val tensor_member(Lower *l, Val v, const char *name, Loc loc, bool *found);
 Val tensor_index(Lower *l, Val v, const Ast *e);
 bool val_dims(Val v, Dims *dims, DType *dt);
-HostExpr *tensor_to_host(Lower *l, Val v, const char *name, Loc loc); /* scalar; NULL after an error */
+HostExpr *tensor_to_host(Lower *l, Val v, const char *name,
+                         Loc loc); /* scalar; NULL after an error */
 bool dim_of_val(Lower *l, Val v, Loc loc, Dim *out);
 bool dims_reshape(Lower *l, Node *x, Dims *want, Loc loc); /* resolves a -1 (k == -1) */
 
@@ -437,30 +487,41 @@ bool dims_reshape(Lower *l, Node *x, Dims *want, Loc loc); /* resolves a -1 (k =
 
 void data_declare(Lower *l, const Ast *decl);
 void data_prepare_block(Lower *l, const Ast *batch);
-Val data_split(Lower *l, Call *c, DataSet *d, const char *name);
-Val loader_make(Lower *l, Call *c, const char *name);
 Loader *loader_new(Lower *l, DataSet *d, const char *name, Val batch_size, Loc loc);
 Val batch_member(Lower *l, Loader *loader, const char *name, Loc loc, Loc name_loc);
 bool data_ready(Lower *l, DataSet *d);
 void data_finish(Lower *l); /* lowers the preparations that nothing used */
 
-/* ---- lower_host.c, lower_run.c --------------------------------------------------------------------- */
+/* ---- lower_host.c, lower_prescan.c, lower_run.c ---------------------------------------------------- */
 
 void host_prescan(Lower *l, const AstList *items);
-void host_statement(Lower *l, const Ast *s);
-void host_block(Lower *l, const AstList *body);
 HostName *host_name_find(Lower *l, const char *name);
+bool host_name_varies(Lower *l,
+                      const char *name); /* a number that changes: a variable of the host program */
+void host_statement(Lower *l, const Ast *s);
 void global_set(Lower *l, const char *name, Val v, Loc loc);
+HostStmt *host_emit(Lower *l, HostKind kind, Loc loc);
 Run *run_open(Lower *l, Loc loc); /* the open run, or a new one; NULL after an error */
 void run_close(Lower *l);
 Run *run_new(Lower *l, const char *name, GraphRole role, DataSet *d, int64_t bound, Loc loc);
-void run_finish_calls(Lower *l);
-void run_host_result(Lower *l, Run *run, const char *name, Node *n);
+void run_finish(Lower *l);
+void run_host_result(Lower *l, Run *run, const char *name, Node *n, Loc loc);
+const char *decl_fresh_name(Lower *l, DeclKind kind, const char *wish);
 
-/* ---- lower_train.c, lower_log.c -------------------------------------------------------------------- */
+/* ---- lower_train.c, lower_evaluate.c --------------------------------------------------------------- */
 
+/* Gradients in one block of the host program. Those of one batch must not reach the next. */
+typedef struct Gradients {
+    bool live;       /* made, and not cleared yet */
+    bool cleared;    /* zero_grad came before */
+    bool kept;       /* at the end of the block they would still be there */
+    Loc made;        /* backward */
+    uint64_t zeroed; /* optimizers that forgot theirs since */
+} Gradients;
+
+void gradients_check(Lower *l, const Gradients *g); /* at the end of a block */
 Val eval_evaluate(Lower *l, const Ast *e, const Ast *target);
-void run_check_gradients(Lower *l, Run *run); /* at its end: cleared where made */
+void log_statement(Lower *l, const Ast *call);
 
 /* ---- sema.c ---------------------------------------------------------------------------------------- */
 

@@ -1,0 +1,539 @@
+/* lower_data.c: data sets, their parts, loaders, and the preparation of batches.
+ *
+ * What the program sees of a batch are the fields after its preparation; the preparation itself becomes a
+ * graph that the loader calls. It is lowered when the first loader of the set is made, so that it may use
+ * variables of the file above that place.
+ */
+#include "frontend/builtins.h"
+
+#include <string.h>
+
+static const Dim batch_dim = {.k = 1, .sym = {1, 0}};
+
+/* ---- declarations ---------------------------------------------------------------------------------- */
+
+static bool data_kind(Lower *l, const Ast *source)
+{
+    static const char *const kinds[] = {"idx", "csv", "tsv"};
+    static const char *const later[] = {"bin", "text", "safetensors"};
+    const char *name =
+        source->kind == AST_call && source->callee->kind == AST_name ? source->callee->name : NULL;
+    for (int i = 0; name != NULL && i < 3; i++) {
+        if (str_eq(kinds[i], name)) {
+            return true;
+        }
+        if (str_eq(later[i], name)) {
+            lower_error(l, source->loc, "data from `%s` cannot be read yet: idx, csv, tsv", name);
+            return false;
+        }
+    }
+    const char *near = name == NULL ? NULL : nearest_name(name, kinds, 3);
+    lower_error(l, source->loc, "data comes from idx(...), csv(...) or tsv(...)%s",
+                near == NULL ? "" : arena_printf(l->arena, ": did you mean `%s`?", near));
+    return false;
+}
+
+static bool data_files(Lower *l, const Ast *decl, Decl *d)
+{
+    const AstList *args = &decl->value->list;
+    const char **files = ARENA_ARRAY(l->arena, const char *, args->n + 1);
+    for (int i = 0; i < args->n; i++) {
+        const Ast *arg = args->at[i];
+        if (arg->kind == AST_keyword) {
+            lower_error(l, arg->loc, "`%s` takes paths only, no argument `%s`",
+                        decl->value->callee->name, arg->name);
+            return false;
+        }
+        Val v = host_fold(l, eval(l, arg), FOLD_fixed, arg->loc);
+        if (v.kind != VAL_str) {
+            if (!val_is_poison(v)) {
+                lower_error(l, arg->loc, "a path is a string, but this is %s", val_describe(l, v));
+            }
+            return false;
+        }
+        files[i] = v.s;
+    }
+    int want = str_eq(decl->value->callee->name, "idx") ? decl->list.n : 1;
+    if (args->n != want) {
+        lower_error(l, decl->value->loc,
+                    want == 1 ? "one file is read here, but %d are given"
+                              : "idx takes one file for each field, but here are %d",
+                    args->n);
+        return false;
+    }
+    attrs_set_strs(l->arena, &d->attrs, ATTR_files, args->n, files);
+    return true;
+}
+
+static bool field_type(Lower *l, const Ast *field, DType *dt, Dims *dims)
+{
+    if (str_eq(field->type->name, "text")) {
+        lower_error(l, field->type->loc, "fields of text cannot be read yet");
+        return false;
+    }
+    if (!eval_dtype(field->type->name, dt)) {
+        Names names = {0};
+        for (int i = DT_none + 1; i < DT_grads; i++) {
+            vec_push(l->arena, &names, dtype_info[i].name);
+        }
+        lower_error(l, field->type->loc, "unknown type `%s`%s", field->type->name,
+                    lower_did_you_mean(l, field->type->name, &names));
+        return false;
+    }
+    *dims = (Dims){.rank = field->type->list.n};
+    if (dims->rank >= MAX_RANK) {
+        lower_error(l, field->type->loc, "a field has at most %d axes", MAX_RANK - 1);
+        return false;
+    }
+    for (int i = 0; i < dims->rank; i++) {
+        int64_t n;
+        const Ast *e = field->type->list.at[i];
+        if (!val_int_of(l, eval(l, e), "a size", e->loc, &n)) {
+            return false;
+        }
+        if (n < 1 || n > INT32_MAX) {
+            lower_error(l, e->loc, "a size of %lld", (long long)n);
+            return false;
+        }
+        dims->d[i] = dim_of(n);
+    }
+    Dim count;
+    if (!dims_count(dims, &count) || count.k > INT32_MAX) {
+        lower_error(l, field->type->loc, "this field is too large");
+        return false;
+    }
+    return true;
+}
+
+/* "MedInc..Longitude", or names one a line */
+static const char *column_text(Lower *l, const Ast *e)
+{
+    if (e->kind == AST_str) {
+        return e->name;
+    }
+    if (e->kind == AST_range && e->lo != NULL && e->lo->kind == AST_str && e->hi->kind == AST_str) {
+        return arena_printf(l->arena, "%s..%s", e->lo->name, e->hi->name);
+    }
+    lower_error(l, e->loc, "a column is a string, or a range of two: \"first\"..\"last\"");
+    return NULL;
+}
+
+static const char *field_columns(Lower *l, const Ast *field, const char *kind, int64_t count)
+{
+    const Ast *e = field->value;
+    if (e == NULL) {
+        if (!str_eq(kind, "idx") && count != 1) {
+            lower_error(l, field->loc,
+                        "field `%s` has %lld values: say with columns(...) which they are",
+                        field->name, (long long)count);
+            return NULL;
+        }
+        return "";
+    }
+    if (str_eq(kind, "idx")) {
+        lower_error(l, e->loc, "an idx file has no columns");
+        return NULL;
+    }
+    bool call = e->kind == AST_call && e->callee->kind == AST_name &&
+                (str_eq(e->callee->name, "column") || str_eq(e->callee->name, "columns"));
+    if (!call || e->list.n == 0) {
+        lower_error(l, e->loc,
+                    "columns are given by column(\"name\") or columns(\"first\"..\"last\")");
+        return NULL;
+    }
+    Text *t = text_new(l->arena);
+    bool ranges = false;
+    for (int i = 0; i < e->list.n; i++) {
+        const char *one = column_text(l, e->list.at[i]);
+        if (one == NULL) {
+            return NULL;
+        }
+        ranges = ranges || e->list.at[i]->kind == AST_range;
+        text_printf(t, "%s%s", i > 0 ? "\n" : "", one);
+    }
+    if (!ranges && e->list.n != count) {
+        lower_error(l, e->loc, "field `%s` has %lld values, but here are %d columns", field->name,
+                    (long long)count, e->list.n);
+        return NULL;
+    }
+    return t->at;
+}
+
+static bool data_field(Lower *l, const Ast *field, DataSet *d, const char *kind, const char **text,
+                       const char **columns)
+{
+    int i = d->nfields;
+    for (int k = 0; k < i; k++) {
+        if (str_eq(d->names[k], field->name)) {
+            lower_error(l, field->loc, "there are two fields called `%s`", field->name);
+            return false;
+        }
+    }
+    if (!field_type(l, field, &d->dtypes[i], &d->dims[i])) {
+        return false;
+    }
+    Dim count;
+    dims_count(&d->dims[i], &count);
+    columns[i] = field_columns(l, field, kind, count.k);
+    if (columns[i] == NULL) {
+        return false;
+    }
+    Text *t = text_new(l->arena);
+    text_printf(t, "%s: %s", field->name, dtype_info[d->dtypes[i]].name);
+    for (int k = 0; k < d->dims[i].rank; k++) {
+        text_printf(t, "%s%lld", k == 0 ? "[" : ",", (long long)d->dims[i].d[k].k);
+    }
+    text_puts(t, d->dims[i].rank > 0 ? "]" : "");
+    text[i] = t->at;
+    d->names[i] = field->name;
+    d->nfields++;
+    return true;
+}
+
+static DataSet *data_new(Lower *l, const char *name, int nfields, Loc loc)
+{
+    DataSet *d = ARENA_NEW(l->arena, DataSet);
+    d->decl = module_decl(l->m, DECL_data, name);
+    d->decl->loc = loc;
+    d->names = ARENA_ARRAY(l->arena, const char *, nfields + 1);
+    d->dtypes = ARENA_ARRAY(l->arena, DType, nfields + 1);
+    d->dims = ARENA_ARRAY(l->arena, Dims, nfields + 1);
+    vec_push(l->arena, &l->data, d);
+    return d;
+}
+
+void data_declare(Lower *l, const Ast *decl)
+{
+    if (scope_find(&l->globals, decl->name) != NULL) {
+        lower_error(l, decl->loc, "`%s` is declared twice", decl->name);
+        return;
+    }
+    scope_set(l->arena, &l->globals, decl->name, val_poison());
+    if (decl->transform != NULL) {
+        lower_error(l, decl->transform->loc, "data in windows cannot be read yet");
+        return;
+    }
+    if (!data_kind(l, decl->value)) {
+        return;
+    }
+    const char *kind = decl->value->callee->name;
+    DataSet *d = data_new(l, decl->name, decl->list.n, decl->loc);
+    const char **text = ARENA_ARRAY(l->arena, const char *, decl->list.n + 1);
+    const char **columns = ARENA_ARRAY(l->arena, const char *, decl->list.n + 1);
+    attrs_set_str(l->arena, &d->decl->attrs, ATTR_kind, kind);
+    bool fine = data_files(l, decl, d->decl);
+    for (int i = 0; i < decl->list.n; i++) {
+        fine = data_field(l, decl->list.at[i], d, kind, text, columns) && fine;
+    }
+    if (!fine) {
+        return;
+    }
+    attrs_set_strs(l->arena, &d->decl->attrs, ATTR_fields, d->nfields, text);
+    if (!str_eq(kind, "idx")) {
+        attrs_set_strs(l->arena, &d->decl->attrs, ATTR_columns, d->nfields, columns);
+    }
+    scope_set(l->arena, &l->globals, decl->name, (Val){.kind = VAL_data, .data = d});
+}
+
+static Val part(Lower *l, DataSet *of, const char *name, const char *part, double fraction,
+                int64_t seed, Loc loc)
+{
+    DataSet *d = data_new(l, arena_printf(l->arena, "%s.%s", name, part), of->nfields, loc);
+    d->of = of;
+    d->nfields = of->nfields;
+    memcpy(d->names, of->names, (size_t)of->nfields * sizeof *d->names);
+    memcpy(d->dtypes, of->dtypes, (size_t)of->nfields * sizeof *d->dtypes);
+    memcpy(d->dims, of->dims, (size_t)of->nfields * sizeof *d->dims);
+    Attrs *a = &d->decl->attrs;
+    attrs_set_str(l->arena, a, ATTR_kind, "split");
+    attrs_set_str(l->arena, a, ATTR_of, of->decl->name);
+    attrs_set_str(l->arena, a, ATTR_part, part);
+    attrs_set_float(l->arena, a, ATTR_fraction, fraction);
+    attrs_set_int(l->arena, a, ATTR_split_seed, seed);
+    return (Val){.kind = VAL_data, .data = d};
+}
+
+Val fn_split_data(Lower *l, Call *c)
+{
+    double fraction;
+    int64_t seed;
+    if (!call_float(l, c, 1, &fraction) || !call_int(l, c, 2, &seed)) {
+        return val_poison();
+    }
+    if (!(fraction > 0 && fraction < 1)) {
+        return lower_error(l, c->locs[1], "validation is the share of the rows, between 0 and 1");
+    }
+    if (seed < 0) {
+        return lower_error(l, c->locs[2], "a seed is not negative");
+    }
+    if (l->frame != NULL || l->loops > 0 || l->assigning == NULL) {
+        return lower_error(l, c->loc,
+                           "a split gets a name, outside of loops: parts = %s.split(...)",
+                           c->args[0].data->decl->name);
+    }
+    Val r = val_list(l, VAL_parts);
+    val_push(l, &r, part(l, c->args[0].data, l->assigning, "train", fraction, seed, c->loc));
+    val_push(l, &r, part(l, c->args[0].data, l->assigning, "validation", fraction, seed, c->loc));
+    return r;
+}
+
+/* ---- preparation ----------------------------------------------------------------------------------- */
+
+void data_prepare_block(Lower *l, const Ast *batch)
+{
+    for (int i = 0; i < batch->list.n; i++) {
+        const Ast *name = batch->list.at[i];
+        Val v = eval(l, name);
+        if (v.kind != VAL_data) {
+            if (!val_is_poison(v)) {
+                lower_error(l, name->loc, "a batch is prepared of a data set, but this is %s",
+                            val_describe(l, v));
+            }
+            continue;
+        }
+        if (v.data->batch != NULL) {
+            lower_error(l, name->loc, "batches of `%s` are prepared twice", v.data->decl->name);
+            lower_note(l, v.data->batch->loc, "the first preparation is here");
+        } else if (v.data->in_use) {
+            lower_error(l, name->loc, "`%s` is used above: its batches are prepared before that",
+                        v.data->decl->name);
+        } else {
+            v.data->batch = batch;
+        }
+    }
+}
+
+static Dims with_batch(const Dims *d)
+{
+    Dims r = {.rank = d->rank + 1, .d = {batch_dim}};
+    for (int i = 0; i < d->rank; i++) {
+        r.d[i + 1] = d->d[i];
+    }
+    return r;
+}
+
+static void prepared_field(Lower *l, Prepared *p, const Binding *b, Loc loc)
+{
+    Val v = b->val;
+    Dims dims;
+    DType dt;
+    if (!val_dims(v, &dims, &dt)) {
+        return; /* a number for use in the block */
+    }
+    if (v.kind != VAL_tensor || dims.rank == 0 || !dim_equal(dims.d[0], batch_dim)) {
+        lower_error(l, loc, "field `%s` must have the batch as its first axis, but is %s", b->name,
+                    val_describe(l, v));
+        return;
+    }
+    if (dims.rank > 1) {
+        for (int i = 1; i < dims.rank; i++) {
+            if (!dim_is_const(dims.d[i])) {
+                lower_error(l, loc, "field `%s` has an axis of unknown size: %s", b->name,
+                            val_describe(l, v));
+                return;
+            }
+        }
+    }
+    p->names[p->n] = b->name;
+    p->dtypes[p->n] = dt;
+    p->dims[p->n++] = dims;
+    graph_result(p->graph, RESULT_Field, b->name, v.node);
+}
+
+static void raw_fields(Lower *l, DataSet *d, Run *run, Frame *frame)
+{
+    for (int i = 0; i < d->nfields; i++) {
+        Dims dims = with_batch(&d->dims[i]);
+        Attrs attrs = {0};
+        attrs_set_str(l->arena, &attrs, ATTR_batch, d->names[i]);
+        Builder b = {
+            .graph = run->graph, .diag = l->diag, .loc = d->batch->loc, .name = d->names[i]};
+        Node *n = build_arg(&b, d->dtypes[i], &dims, attrs);
+        scope_add(l->arena, &frame->locals, d->names[i],
+                  (Val){.kind = VAL_tensor, .node = n, .run = run});
+    }
+}
+
+/* Lowers the block of d with a state of its own; what surrounds the first use has no part in it. */
+static void prepare(Lower *l, DataSet *d, Prepared *p)
+{
+    const char *name = arena_printf(l->arena, "prepare_%s", d->decl->name);
+    Run *run = run_new(l, name, GRAPH_Prepare, d, 1, d->batch->loc);
+    Frame frame = {.func = d->batch};
+    Lower outer = *l;
+    l->frame = &frame;
+    l->run = run;
+    l->loader = NULL;
+    l->b = (Builder){0};
+    l->force = DT_none;
+    l->no_grad = false;
+    l->training = true;
+    l->target = NULL;
+    p->graph = run->graph;
+    raw_fields(l, d, run, &frame);
+    exec_block(l, &d->batch->list2);
+    p->names = ARENA_ARRAY(l->arena, const char *, frame.locals.n);
+    p->dtypes = ARENA_ARRAY(l->arena, DType, frame.locals.n);
+    p->dims = ARENA_ARRAY(l->arena, Dims, frame.locals.n);
+    for (int i = 0; i < frame.locals.n; i++) {
+        prepared_field(l, p, &frame.locals.at[i], d->batch->loc);
+    }
+    l->frame = outer.frame;
+    l->run = outer.run;
+    l->loader = outer.loader;
+    l->b = outer.b;
+    l->force = outer.force;
+    l->no_grad = outer.no_grad;
+    l->training = outer.training;
+    l->target = outer.target;
+    l->loc = outer.loc;
+}
+
+/* An error in a block that prepares several sets is reported for the first of them only. */
+static bool block_failed(const Lower *l, const DataSet *d)
+{
+    for (int i = 0; i < l->data.n; i++) {
+        if (l->data.at[i]->failed && l->data.at[i]->batch == d->batch) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool data_ready(Lower *l, DataSet *d)
+{
+    d->in_use = true;
+    if (d->ready != NULL || d->failed) {
+        return !d->failed;
+    }
+    if (d->batch == NULL && d->of != NULL && d->of->batch != NULL) {
+        d->failed = !data_ready(l, d->of);
+        d->ready = d->of->ready;
+        if (!d->failed && d->ready->graph != NULL) {
+            attrs_set_str(l->arena, &d->decl->attrs, ATTR_prepare, d->ready->graph->name);
+        }
+        return !d->failed;
+    }
+    Prepared *p = ARENA_NEW(l->arena, Prepared);
+    if (d->batch != NULL) {
+        int errors = diag_errors(l->diag);
+        if (block_failed(l, d)) {
+            d->failed = true;
+            return false;
+        }
+        prepare(l, d, p);
+        d->failed = diag_errors(l->diag) > errors;
+        attrs_set_str(l->arena, &d->decl->attrs, ATTR_prepare, p->graph->name);
+    } else {
+        p->n = d->nfields;
+        p->names = d->names;
+        p->dtypes = d->dtypes;
+        p->dims = ARENA_ARRAY(l->arena, Dims, d->nfields + 1);
+        for (int i = 0; i < d->nfields; i++) {
+            p->dims[i] = with_batch(&d->dims[i]);
+        }
+    }
+    d->ready = p;
+    return !d->failed;
+}
+
+void data_finish(Lower *l)
+{
+    for (int i = 0; i < l->data.n; i++) {
+        if (l->data.at[i]->batch != NULL) {
+            data_ready(l, l->data.at[i]);
+        }
+    }
+}
+
+/* ---- loaders --------------------------------------------------------------------------------------- */
+
+Loader *loader_new(Lower *l, DataSet *d, const char *name, Val batch_size, Loc loc)
+{
+    int64_t bound;
+    Val v = host_fold(l, batch_size, FOLD_bound, loc);
+    HostExpr *size = host_of(l, batch_size, loc);
+    if (size == NULL || !val_int_of(l, v, "batch_size", loc, &bound)) {
+        return NULL;
+    }
+    if (bound < 1 || bound > 1 << 24) {
+        lower_error(l, loc, "a batch of %lld samples", (long long)bound);
+        return NULL;
+    }
+    if (!data_ready(l, d)) {
+        return NULL;
+    }
+    Graph *g = d->ready->graph;
+    if (g != NULL && g->syms[0].bound < bound) {
+        g->syms[0].bound = bound;
+    }
+    Loader *r = ARENA_NEW(l->arena, Loader);
+    r->decl = module_decl(l->m, DECL_loader, decl_fresh_name(l, DECL_loader, name));
+    r->decl->loc = lower_loc(l, loc);
+    r->data = d;
+    r->bound = bound;
+    attrs_set_str(l->arena, &r->decl->attrs, ATTR_dataset, d->decl->name);
+    attrs_set_expr(l->arena, &r->decl->attrs, ATTR_batch_size, size);
+    attrs_set_int(l->arena, &r->decl->attrs, ATTR_bound, bound);
+    return r;
+}
+
+Val fn_loader(Lower *l, Call *c)
+{
+    bool shuffle, drop;
+    if (c->args[0].kind != VAL_data) {
+        return lower_error(l, c->locs[0], "a loader reads a data set, but this is %s",
+                           val_describe(l, c->args[0]));
+    }
+    if (!call_bool(l, c, 2, &shuffle) || !call_bool(l, c, 3, &drop)) {
+        return val_poison();
+    }
+    if (l->frame != NULL) {
+        return lower_error(l, c->loc, "loaders are made at the top level");
+    }
+    const char *name = l->assigning != NULL ? l->assigning : "loader";
+    Loader *r = loader_new(l, c->args[0].data, name, c->args[1], c->locs[1]);
+    if (r == NULL) {
+        return val_poison();
+    }
+    attrs_set_bool(l->arena, &r->decl->attrs, ATTR_shuffle, shuffle);
+    attrs_set_bool(l->arena, &r->decl->attrs, ATTR_drop_last, drop);
+    return (Val){.kind = VAL_loader, .loader = r};
+}
+
+Val batch_member(Lower *l, Loader *loader, const char *name, Loc loc, Loc name_loc)
+{
+    const Prepared *p = loader->data->ready;
+    for (int i = 0; i < p->n; i++) {
+        if (!str_eq(p->names[i], name)) {
+            continue;
+        }
+        if (loader != l->loader) {
+            return lower_error(l, loc,
+                               "this batch is of another loop than the one around this statement");
+        }
+        if (!tensor_need_run(l, loc)) {
+            return val_poison();
+        }
+        Node *n = graph_find_arg(l->run->graph, ATTR_batch, name);
+        if (n == NULL) {
+            Attrs attrs = {0};
+            attrs_set_str(l->arena, &attrs, ATTR_batch, name);
+            Builder b = {
+                .graph = l->run->graph, .diag = l->diag, .loc = lower_loc(l, loc), .name = name};
+            n = build_arg(&b, p->dtypes[i], &p->dims[i], attrs);
+            int args = 0;
+            while (args < b.graph->nnodes - 1 && b.graph->nodes[args]->op == OP_arg) {
+                args++;
+            }
+            graph_insert(b.graph, args, 1);
+        }
+        return val_of_node(l, n);
+    }
+    Names names = {0};
+    for (int i = 0; i < p->n; i++) {
+        vec_push(l->arena, &names, p->names[i]);
+    }
+    return lower_error(l, name_loc, "batches of `%s` have no field `%s`%s",
+                       loader->data->decl->name, name, lower_did_you_mean(l, name, &names));
+}

@@ -1,0 +1,399 @@
+/* lower_evaluate.c: evaluate, log, print, save, and the contexts of `with`. */
+#include "frontend/builtins.h"
+
+/* ---- evaluate -------------------------------------------------------------------------------------- */
+
+typedef struct Outcome {
+    int n;
+    Val *values;
+    Loc *locs;
+} Outcome;
+
+static Loader *evaluation_loader(Lower *l, const Ast *e)
+{
+    static const Formal formals[2] = {{.name = "dataset"},
+                                      {.name = "batch_size", .optional = true}};
+    Match m;
+    if (!args_match(l, "evaluate", formals, 2, 0, e, &m)) {
+        return NULL;
+    }
+    Val set = eval(l, m.actual[0]);
+    if (set.kind == VAL_loader) {
+        if (m.actual[1] != NULL) {
+            lower_error(l, m.actual[1]->loc, "a loader has a batch_size already");
+            return NULL;
+        }
+        return set.loader;
+    }
+    if (set.kind != VAL_data) {
+        if (!val_is_poison(set)) {
+            lower_error(l, m.actual[0]->loc, "evaluate reads a data set, but this is %s",
+                        val_describe(l, set));
+        }
+        return NULL;
+    }
+    Val size = m.actual[1] != NULL ? eval(l, m.actual[1])
+                                   : val_int(l->train_bound > 0 ? l->train_bound : 256);
+    Loc loc = m.actual[1] != NULL ? m.actual[1]->loc : e->loc;
+    return loader_new(l, set.data, arena_printf(l->arena, "eval_%s", set.data->decl->name), size,
+                      loc);
+}
+
+/* Lowers the body; false after an error. */
+static bool evaluation_body(Lower *l, const Ast *e, Outcome *out)
+{
+    AstList before = e->list2;
+    const Ast *last = before.n > 0 ? before.at[before.n - 1] : NULL;
+    if (last == NULL || last->kind != AST_expr) {
+        if (last == NULL || last->kind != AST_error) {
+            lower_error(l, last != NULL ? last->loc : e->loc,
+                        "an evaluation ends with what it measures, for example `accuracy(logits, "
+                        "batch.label)`");
+        }
+        return false;
+    }
+    before.n--;
+    int errors = diag_errors(l->diag);
+    if (exec_block(l, &before) != FLOW_next && diag_errors(l->diag) > errors) {
+        return false;
+    }
+    bool tuple = last->value->kind == AST_tuple;
+    out->n = tuple ? last->value->list.n : 1;
+    out->values = ARENA_ARRAY(l->arena, Val, out->n);
+    out->locs = ARENA_ARRAY(l->arena, Loc, out->n);
+    for (int i = 0; i < out->n; i++) {
+        const Ast *one = tuple ? last->value->list.at[i] : last->value;
+        out->values[i] = eval(l, one);
+        out->locs[i] = one->loc;
+        if (out->values[i].key == NULL && one->kind == AST_name) {
+            out->values[i].name = one->name;
+        }
+    }
+    return diag_errors(l->diag) == errors;
+}
+
+static const char *variable_of(const Ast *target, int i)
+{
+    if (target == NULL) {
+        return NULL;
+    }
+    const Ast *t = target->kind == AST_tuple ? target->list.at[i] : target;
+    return t->kind == AST_name ? t->name : NULL;
+}
+
+/* One number of the evaluation: a result of the graph, a variable, a key of the log. */
+static bool add_measure(Lower *l, HostStmt *s, const Ast *target, Val v, Loc loc)
+{
+    int i = s->nvars;
+    const char *var = variable_of(target, i);
+    const char *key = v.key != NULL ? v.key : v.name != NULL ? v.name : var;
+    Node *n = tensor_of(l, v, loc);
+    if (n == NULL) {
+        return false;
+    }
+    if (n->dims.rank != 0) {
+        lower_error(l, loc, "an evaluation measures numbers, but this is %s", val_describe(l, v));
+        lower_note(l, loc, "mean() makes one number of a tensor");
+        return false;
+    }
+    if (key == NULL) {
+        lower_error(
+            l, loc,
+            "this has no name for the log: assign it, as in `error = evaluate(...) { ... }`");
+        return false;
+    }
+    for (int k = 0; k < i; k++) {
+        if (str_eq(s->keys[k], key)) {
+            lower_error(l, loc, "this evaluation measures `%s` twice", key);
+            return false;
+        }
+    }
+    var = var != NULL ? var : arena_printf(l->arena, "eval_%s", key);
+    n = dtype_info[n->dtype].is_float ? n : op_cast(l, n, DT_f32);
+    graph_result(l->run->graph, RESULT_Host, var, n);
+    s->vars[i] = var;
+    s->keys[i] = key;
+    s->nvars++;
+    return true;
+}
+
+static bool target_fits(Lower *l, const Ast *target, int n)
+{
+    int names = target == NULL ? n : target->kind == AST_tuple ? target->list.n : 1;
+    bool one = target != NULL && target->kind == AST_name;
+    if (names == n || (one && n == 1)) {
+        return true;
+    }
+    lower_error(l, target->loc, "%d name%s for %d numbers of the evaluation", names,
+                names == 1 ? "" : "s", n);
+    return false;
+}
+
+static Val measures(Lower *l, const Ast *e, const Ast *target, Loader *loader, HostStmt *s)
+{
+    Outcome out = {0};
+    if (!evaluation_body(l, e, &out) || !target_fits(l, target, out.n)) {
+        return val_poison();
+    }
+    s->target = loader->data->decl->name;
+    s->graph = l->run->graph->name;
+    s->loader = loader->decl;
+    s->vars = ARENA_ARRAY(l->arena, const char *, out.n);
+    s->keys = ARENA_ARRAY(l->arena, const char *, out.n);
+    bool fine = true;
+    for (int i = 0; i < out.n; i++) {
+        fine = add_measure(l, s, target, out.values[i], out.locs[i]) && fine;
+    }
+    if (!fine) {
+        return val_poison();
+    }
+    Val all = val_list(l, VAL_tuple);
+    for (int i = 0; i < out.n; i++) {
+        val_push(l, &all, host_var(l, s->vars[i], HT_float, out.locs[i]));
+    }
+    return out.n == 1 ? all.list->at[0] : all;
+}
+
+Val eval_evaluate(Lower *l, const Ast *e, const Ast *target)
+{
+    if (l->frame != NULL) {
+        return lower_error(l, e->loc, "evaluate is a statement of the program");
+    }
+    run_close(l);
+    Loader *loader = evaluation_loader(l, e);
+    if (loader == NULL) {
+        return val_poison();
+    }
+    Loader *outer = l->loader;
+    Builder b = l->b;
+    bool training = l->training;
+    Frame frame = {0};
+    scope_add(l->arena, &frame.locals, "batch", (Val){.kind = VAL_batch, .loader = loader});
+    l->run = run_new(l, "eval", GRAPH_Eval, loader->data, loader->bound, e->loc);
+    l->loader = loader;
+    l->frame = &frame;
+    l->training = false;
+    HostStmt *s = ARENA_NEW(l->arena, HostStmt);
+    Val v = measures(l, e, target, loader, s);
+    l->run->open = false;
+    l->run = NULL;
+    l->loader = outer;
+    l->frame = NULL;
+    l->training = training;
+    l->b = b;
+    if (!val_is_poison(v)) {
+        HostStmt *into = host_emit(l, HS_evaluate, e->loc);
+        s->kind = into->kind;
+        s->loc = into->loc;
+        *into = *s;
+    }
+    return v;
+}
+
+/* ---- log, print, save ------------------------------------------------------------------------------ */
+
+/* Makes sure that a host variable `name` holds v. */
+static const char *as_variable(Lower *l, const char *name, Val v, Loc loc)
+{
+    if (val_is_tensor(v)) {
+        HostExpr *e = tensor_to_host(l, v, name, loc);
+        return e == NULL ? NULL : e->text;
+    }
+    if (v.kind == VAL_host && v.host->kind == HE_var && str_eq(v.host->text, name)) {
+        return name;
+    }
+    HostExpr *e = host_of(l, v, loc);
+    if (e == NULL) {
+        return NULL;
+    }
+    if (e->type == HT_str) {
+        lower_error(l, loc, "the log takes numbers, but this is a string");
+        return NULL;
+    }
+    if (module_find(l->m, DECL_option, name) != NULL) {
+        name = arena_printf(l->arena, "%s_value", name);
+    }
+    host_var(l, name, e->type, loc);
+    HostStmt *s = host_emit(l, HS_assign, loc);
+    s->var = name;
+    s->expr = e;
+    return name;
+}
+
+void log_statement(Lower *l, const Ast *call)
+{
+    const char **vars = ARENA_ARRAY(l->arena, const char *, call->list.n + 1);
+    int n = 0;
+    if (call->list.n == 0) {
+        lower_error(l, call->loc, "log takes what is to be logged: log(loss)");
+    }
+    for (int i = 0; i < call->list.n; i++) {
+        const Ast *arg = call->list.at[i];
+        const Ast *value = arg->kind == AST_keyword ? arg->value : arg;
+        Val v = eval(l, value);
+        const char *name = arg->kind == AST_keyword || arg->kind == AST_name ? arg->name : v.key;
+        if (val_is_poison(v)) {
+            continue;
+        }
+        if (name == NULL) {
+            lower_error(l, arg->loc, "this needs a name in the log: log(name = ...)");
+            continue;
+        }
+        vars[n] = as_variable(l, name, v, value->loc);
+        n += vars[n] != NULL;
+    }
+    if (n > 0) {
+        HostStmt *s = host_emit(l, HS_log, call->loc);
+        s->nvars = n;
+        s->vars = vars;
+    }
+}
+
+Val fn_print(Lower *l, Call *c)
+{
+    if (l->frame != NULL) {
+        return lower_error(l, c->loc,
+                           "print stands in the program, not in a module or an evaluation yet");
+    }
+    Values *list = c->rest.list;
+    HostExpr **exprs = ARENA_ARRAY(l->arena, HostExpr *, list->n + 1);
+    for (int i = 0; i < list->n; i++) {
+        exprs[i] = host_of(l, list->at[i], c->locs[0]);
+        if (exprs[i] == NULL) {
+            return val_poison();
+        }
+    }
+    HostStmt *s = host_emit(l, HS_print, c->loc);
+    s->nexprs = list->n;
+    s->exprs = exprs;
+    return val_none();
+}
+
+Val fn_save(Lower *l, Call *c)
+{
+    const char *name;
+    if (l->frame != NULL) {
+        return lower_error(l, c->loc, "save is a statement of the program");
+    }
+    if (!call_str(l, c, 0, &name)) {
+        return val_poison();
+    }
+    for (const char *p = name; *p != '\0'; p++) {
+        bool fine = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
+                    (*p >= '0' && *p <= '9') || *p == '_' || *p == '-';
+        if (!fine) {
+            return lower_error(l, c->locs[0],
+                               "a name to save under has letters, digits, `_` and `-`");
+        }
+    }
+    if (name[0] == '\0') {
+        return lower_error(l, c->locs[0], "a name to save under is empty");
+    }
+    run_close(l);
+    HostStmt *s = host_emit(l, HS_save, c->loc);
+    s->expr = host_of(l, val_str(name), c->locs[0]);
+    return val_none();
+}
+
+/* ---- settings of the run --------------------------------------------------------------------------- */
+
+/* An option of that name is what the program's own flag sets, too. */
+static Val default_of_flag(Lower *l, Call *c, const char *flag, const char *type, HostExpr *value)
+{
+    if (l->frame != NULL || l->loops > 0) {
+        return lower_error(l, c->loc, "`%s` stands at the top level, outside of loops",
+                           c->fn->name);
+    }
+    if (module_find(l->m, DECL_option, flag) != NULL) {
+        bool itself = value->kind == HE_option && str_eq(value->text, flag);
+        return itself ? val_none()
+                      : lower_error(l, c->loc, "the file has an option `%s`, which says it", flag);
+    }
+    Decl *d = module_decl(l->m, DECL_option, flag);
+    d->loc = lower_loc(l, c->loc);
+    attrs_set_str(l->arena, &d->attrs, ATTR_type, type);
+    attrs_set_expr(l->arena, &d->attrs, ATTR_default, value);
+    return val_none();
+}
+
+Val fn_set_seed(Lower *l, Call *c)
+{
+    HostExpr *e = host_of(l, c->args[0], c->locs[0]);
+    int64_t seed = 0;
+    if (e == NULL || (e->kind != HE_option && !call_int(l, c, 0, &seed))) {
+        return val_poison();
+    }
+    if (seed < 0) {
+        return lower_error(l, c->locs[0], "a seed is not negative");
+    }
+    e = e->kind == HE_option && str_eq(e->text, "seed") ? e : NULL;
+    if (e == NULL) {
+        if (!call_int(l, c, 0, &seed)) {
+            return val_poison();
+        }
+        e = host_of(l, val_int(seed), c->locs[0]);
+    }
+    return default_of_flag(l, c, "seed", "int", e);
+}
+
+Val fn_set_out(Lower *l, Call *c)
+{
+    const char *path;
+    if (!call_str(l, c, 0, &path)) {
+        return val_poison();
+    }
+    return default_of_flag(l, c, "out", "str", host_of(l, val_str(path), c->locs[0]));
+}
+
+/* ---- with ------------------------------------------------------------------------------------------ */
+
+static Val context(ContextKind kind, DType dt)
+{
+    return (Val){.kind = VAL_context, .tag = (int)kind, .dtype = dt};
+}
+
+Val fn_autocast(Lower *l, Call *c)
+{
+    DType dt;
+    bool enabled;
+    if (!call_bool(l, c, 1, &enabled)) {
+        return val_poison();
+    }
+    if (!enabled) {
+        return context(CONTEXT_autocast, DT_none);
+    }
+    if (c->args[0].kind == VAL_none) {
+        return lower_error(l, c->loc, "autocast needs a type: autocast(f16) or autocast(bf16)");
+    }
+    if (!call_dtype(l, c, 0, &dt)) {
+        return val_poison();
+    }
+    if (dt != DT_f16 && dt != DT_bf16 && dt != DT_f32) {
+        return lower_error(l, c->locs[0], "autocast goes to f16, bf16 or f32, not to %s",
+                           dtype_info[dt].name);
+    }
+    if (l->m->precision == DT_none) {
+        l->m->precision = dt;
+    }
+    return context(CONTEXT_autocast, dt);
+}
+
+Val fn_precision(Lower *l, Call *c)
+{
+    DType dt;
+    if (!call_dtype(l, c, 0, &dt)) {
+        return val_poison();
+    }
+    if (!dtype_info[dt].is_float) {
+        return lower_error(l, c->locs[0], "precision is a floating type, not %s",
+                           dtype_info[dt].name);
+    }
+    return context(CONTEXT_precision, dt);
+}
+
+Val fn_no_grad(Lower *l, Call *c)
+{
+    (void)l;
+    (void)c;
+    return context(CONTEXT_no_grad, DT_none);
+}
