@@ -12,8 +12,8 @@
 
 #include "ir/base/strutil.h"
 #include "ir/base/vec.h"
+#include "ir/plan.h"
 #include "mpc_version.h"
-#include "runtime/abi/gemm_params.h"
 
 extern char **environ;
 

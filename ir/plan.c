@@ -5,7 +5,6 @@
 #include <limits.h>
 
 #include "ir/base/strutil.h"
-#include "runtime/abi/gemm_params.h"
 
 const char *const buffer_role_name[BUFFER_ROLES] = {
     [BUFFER_param] = "param",          [BUFFER_state] = "state",

@@ -10,6 +10,7 @@
 #define MPC_PLAN_H
 
 #include "ir/ir.h"
+#include "runtime/abi/gemm_params.h" /* enum MpcIsa: the CPU levels that a plan is made for */
 
 /* ---- buffers --------------------------------------------------------------------------------------- */
 
