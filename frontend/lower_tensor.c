@@ -43,7 +43,7 @@ static bool takes_force(Op op)
 
 Node *op_build(Lower *l, Op op, int nin, Node *const *in, Attrs attrs)
 {
-    Node *operands[nin > 0 ? nin : 1];
+    Node **operands = ARENA_ARRAY(l->arena, Node *, nin + 1);
     bool forced = l->force != DT_none && takes_force(op);
     for (int i = 0; i < nin; i++) {
         if (in[i] == NULL) {
