@@ -173,15 +173,16 @@ Value *mark_gradients(Run *r, const Node *n, Value *const *in)
 /* ---- backward -------------------------------------------------------------------------------- */
 
 /* The nodes that a value is computed from. */
-static void mark_cone(const Node *n, bool *cone)
+static bool *cone_of(Run *r, const Node *value)
 {
-    if (cone[n->id]) {
-        return;
+    bool *cone = ARENA_ARRAY(r->in->arena, bool, r->g->nnodes);
+    cone[value->id] = true;
+    for (int i = value->id; i >= 0; i--) {
+        for (int k = 0; cone[i] && k < r->g->nodes[i]->nin; k++) {
+            cone[r->g->nodes[i]->in[k]->id] = true;
+        }
     }
-    cone[n->id] = true;
-    for (int i = 0; i < n->nin; i++) {
-        mark_cone(n->in[i], cone);
-    }
+    return cone;
 }
 
 static double loss_again(Run *r, Run *trial, const bool *cone, const Node *loss, const Node *param)
@@ -223,8 +224,7 @@ Value *mark_backward(Run *r, const Node *n, Value *const *in)
     (void)in;
     const Node *loss = n->in[0];
     const char *model = attrs_str(&n->attrs, ATTR_model);
-    bool *cone = ARENA_ARRAY(r->in->arena, bool, r->g->nnodes);
-    mark_cone(loss, cone);
+    const bool *cone = cone_of(r, loss);
     int nparams = 0;
     int64_t count = 0;
     Node **params = ARENA_ARRAY(r->in->arena, Node *, r->g->nnodes);

@@ -16,9 +16,15 @@
 typedef struct Infer {
     Graph *g;
     Node *n;
-    Diag *diag; /* NULL: a misfit is our own bug */
-    Arena *scratch;
+    Diag *diag;     /* NULL: a misfit is our own bug */
+    Arena *scratch; /* of messages, made for the first one */
 } Infer;
+
+static Arena *scratch(Infer *f)
+{
+    f->scratch = f->scratch != NULL ? f->scratch : arena_new();
+    return f->scratch;
+}
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
@@ -26,7 +32,7 @@ MPC_PRINTF(2, 3) static bool fail(Infer *f, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    const char *what = arena_vprintf(f->scratch, fmt, ap);
+    const char *what = arena_vprintf(scratch(f), fmt, ap);
     va_end(ap);
     if (f->diag == NULL) {
         ICE("graph %s: %s: %s", f->g->name, op_info[f->n->op].name, what);
@@ -68,14 +74,14 @@ const char *dims_text(Arena *arena, const Graph *g, const Dims *d)
 /* "[B, 512]" */
 static const char *shown(Infer *f, const Dims *d)
 {
-    return arena_printf(f->scratch, "[%s]", text_of_dims(f->scratch, f->g, d, ", "));
+    return arena_printf(scratch(f), "[%s]", text_of_dims(scratch(f), f->g, d, ", "));
 }
 
 static const char *node_name(Infer *f, const Node *x, int depth)
 {
     if (x->op == OP_transpose && x->dims.rank == 2 && depth < 4) {
         const char *of = node_name(f, x->in[0], depth + 1);
-        return of != NULL ? arena_printf(f->scratch, "%s.T", of) : NULL;
+        return of != NULL ? arena_printf(scratch(f), "%s.T", of) : NULL;
     }
     if (x->op == OP_arg) {
         const char *s = attrs_str(&x->attrs, ATTR_param);
@@ -85,12 +91,12 @@ static const char *node_name(Infer *f, const Node *x, int depth)
         }
         s = attrs_str(&x->attrs, ATTR_batch);
         if (s != NULL) {
-            return arena_printf(f->scratch, "batch.%s", s);
+            return arena_printf(scratch(f), "batch.%s", s);
         }
     }
     if (x->op == OP_const) {
         char buf[32];
-        return arena_strdup(f->scratch, str_double(buf, attrs_float(&x->attrs, ATTR_value, 0)));
+        return arena_strdup(scratch(f), str_double(buf, attrs_float(&x->attrs, ATTR_value, 0)));
     }
     return x->name;
 }
@@ -108,12 +114,12 @@ static const char *called(Infer *f, int i)
     if (f->n->nin == 2) {
         return i == 0 ? "the left operand" : "the right operand";
     }
-    return arena_printf(f->scratch, "operand %d", i + 1);
+    return arena_printf(scratch(f), "operand %d", i + 1);
 }
 
 static const char *shape_is(Infer *f, int i)
 {
-    return arena_printf(f->scratch, "%s is %s", called(f, i), shown(f, &f->n->in[i]->dims));
+    return arena_printf(scratch(f), "%s is %s", called(f, i), shown(f, &f->n->in[i]->dims));
 }
 
 /* ---- types ----------------------------------------------------------------------------------- */
@@ -435,7 +441,7 @@ static bool shape_linear(Infer *f)
                     shape_is(f, 1));
     }
     if (!dim_equal(x->d[x->rank - 1], w->d[1])) {
-        Text *t = text_new(f->scratch);
+        Text *t = text_new(scratch(f));
         text_dim(t, f->g, w->d[1]);
         return fail(f, "inner dimensions differ: %s, %s wants [.., %s]", shape_is(f, 0),
                     called(f, 1), t->at);
@@ -460,7 +466,7 @@ static bool shape_matmul(Infer *f)
     Dim inner_x = x->d[x->rank - (ta ? 2 : 1)];
     Dim inner_y = y->d[y->rank - (tb || y->rank == 1 ? 1 : 2)];
     if (!dim_equal(inner_x, inner_y)) {
-        Text *t = text_new(f->scratch);
+        Text *t = text_new(scratch(f));
         text_dim(t, f->g, inner_y);
         return fail(f, "inner dimensions differ: %s, %s wants [.., %s]", shape_is(f, 0),
                     called(f, 1), t->at);
@@ -660,7 +666,7 @@ static bool (*const shape_rule[OP_COUNT])(Infer *) = {
 
 bool infer_node(Graph *g, Node *n, Diag *diag)
 {
-    Infer f = {g, n, diag, arena_new()};
+    Infer f = {g, n, diag, NULL};
     int nin = op_info[n->op].nin;
     bool ok = true;
     if (nin >= 0 ? n->nin != nin : n->nin < 1) {
