@@ -40,9 +40,8 @@ static void retype_regions(Module *m, DType precision, bool everything)
         Graph *g = m->graphs[i];
         for (int k = 0; k < g->nnodes; k++) {
             Node *n = g->nodes[k];
-            if (n->amp != DT_none || (everything && g->role != GRAPH_Prepare && !is_marker(n))) {
-                n->amp = precision;
-            }
+            bool joins = everything && g->role != GRAPH_Prepare && !is_marker(n) && n->op != OP_arg;
+            n->amp = n->amp != DT_none || joins ? precision : DT_none;
         }
     }
 }

@@ -86,8 +86,8 @@ static void crash_report(void *ctx)
     } else {
         fprintf(stderr,
                 "mpc: the IR that went in is in %s; this runs the pass alone:\n"
-                "     mpc %s --stop-after=%s --dump-after=%s\n",
-                path, path, crash->pass, crash->pass);
+                "     mpc %s --dump-after=%s\n",
+                path, path, crash->pass);
     }
     if (f != NULL) {
         fclose(f);
