@@ -277,6 +277,8 @@ static void defaults(RtOptions *o, const MpcProgram *p)
         if (!strcmp(option->name, "threads") && option->type == MPC_OPTION_int &&
             option->number >= 1)
             o->threads = (int64_t)fmin(option->number, THREADS_MOST);
+        if (!strcmp(option->name, "out") && option->type == MPC_OPTION_string && option->text[0])
+            o->out = option->text;
     }
 }
 
