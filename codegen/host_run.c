@@ -422,7 +422,7 @@ static void whole_function(Emit *e, const char *comment, const char *name, Text 
     ln_blank(e);
 }
 
-void host_emit(Emit *e, HostText *h)
+void hosts_emit(Emit *e, HostText *h)
 {
     refresh_emit(e);
     for (int i = 0; i < h->nevaluates; i++) {

@@ -100,7 +100,7 @@ bool codegen_c(FILE *out, const Plan *plan, const CodegenOptions *opt, Diag *dia
         }
     }
     graphs_emit(&e, &host);
-    host_emit(&e, &host);
+    hosts_emit(&e, &host);
     tables_emit(&e, &host);
     bool ok = text_write(e.out, out);
     if (!ok) {
