@@ -11,13 +11,16 @@
 
 #include "ir/plan.h"
 
+/* Instruction sets that contractions exist for; the numbers of runtime/abi/gemm_params.h. */
+typedef enum CpuLevel { CPU_generic, CPU_avx2, CPU_avx512 } CpuLevel;
+
 typedef struct CodegenOptions {
     const char *version; /* of mpc */
     const char *command; /* for the banner: "mpc fashion.mpt -o fashion" */
     const char *home;    /* absolute folder of the .mpt */
     const char *cpu;     /* "x86-64-v4" */
     const char *needs;   /* features, by a space: "avx2 fma f16c"; "" for any CPU */
-    int isa;             /* MPC_ISA_* of runtime/abi/gemm_params.h, which the plan was made for */
+    int isa;             /* CpuLevel that the plan was made for */
 } CodegenOptions;
 
 /* The program of `plan` for the CPU. False: the plan has something that cannot be spelled; an error was

@@ -4,6 +4,11 @@
 
 #include "codegen/target.h"
 #include "codegen/unit.h"
+#include "runtime/abi/gemm_params.h"
+
+_Static_assert((int)CPU_generic == MPC_ISA_generic && (int)CPU_avx2 == MPC_ISA_avx2 &&
+                   (int)CPU_avx512 == MPC_ISA_avx512,
+               "one numbering of instruction sets");
 
 static void banner(Emit *e)
 {

@@ -1,15 +1,14 @@
-/* main.c: mpc, from a file to a training program. The stages in order; each may be the last one.
+/* main.c: the stages of mpc, in order, and what stops after which.
  *
- *   source -> tokens -> tree -> loop -> IR -> passes -> plan -> C -> program
+ *     source -> tokens | ast -> loop -> IR -> passes -> plan -> C -> program
  *
- * Options: options.def. The C compiler: toolchain.c. --explain: explain.c. */
+ * It decides nothing about any of them; options.c reads the command line, toolchain.c runs the C compiler. */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "codegen/codegen.h"
 #include "driver/explain.h"
@@ -17,78 +16,44 @@
 #include "driver/toolchain.h"
 #include "frontend/frontend.h"
 #include "ir/base/strutil.h"
+#include "ir/plan.h"
 #include "mpc_version.h"
 #include "passes/pass.h"
 
-enum { STATUS_done = 0, STATUS_machine = 1, STATUS_input = 2 };
+enum { STATUS_done = 0, STATUS_failed = 1, STATUS_usage = 2 };
 
-typedef struct Driver {
-    Options o;
+typedef struct Job {
     Arena *arena;
+    Options opt;
     Diag *diag;
-    const char *emit; /* "exe" by default */
-    double started;
+    const SourceFile *source;
+    Module *m;
     PassCounts counts;
-} Driver;
+    Toolchain tools;
+    Cpu cpu;
+    double start;
+} Job;
 
 static double seconds(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void stage_time(Driver *d, const char *stage)
+static void stage(const Job *j, const char *what)
 {
-    double now = seconds();
-    if (option_given(&d->o, OPT_time_passes)) {
-        fprintf(stderr, "%-10s %8.3f ms\n", stage, 1e3 * (now - d->started));
+    if (j->opt.verbose) {
+        fprintf(stderr, "mpc: %8.3f ms  %s\n", (seconds() - j->start) * 1e3, what);
     }
-    d->started = now;
 }
 
-/* Output to stdout, or to -o where a stage is printed. */
-static FILE *open_output(Driver *d)
-{
-    const char *path = option_value(&d->o, OPT_output, NULL);
-    if (path == NULL) {
-        return stdout;
-    }
-    FILE *f = fopen(path, "w");
-    if (f == NULL) {
-        fprintf(stderr, "mpc: cannot write %s: %s\n", path, strerror(errno));
-    }
-    return f;
-}
-
-static int close_output(Driver *d, FILE *f)
-{
-    bool bad = ferror(f) != 0;
-    bad = (f == stdout ? fflush(f) : fclose(f)) != 0 || bad;
-    if (bad) {
-        fprintf(stderr, "mpc: cannot write %s: %s\n", option_value(&d->o, OPT_output, "to stdout"),
-                strerror(errno));
-    }
-    return bad ? STATUS_machine : STATUS_done;
-}
-
-static int print_text(Driver *d, const Text *t)
-{
-    FILE *f = open_output(d);
-    if (f == NULL) {
-        return STATUS_machine;
-    }
-    text_write(t, f);
-    int status = close_output(d, f);
-    return status == STATUS_done && diag_failed(d->diag) ? STATUS_input : status;
-}
-
-/* ---- what needs no file -------------------------------------------------------------------------------- */
+/* ---- lists ----------------------------------------------------------------------------------------- */
 
 static void list_passes(void)
 {
     for (int i = 0; i < PASS_COUNT; i++) {
-        printf("%-10s %s\n", pass_info[i].name, pass_info[i].meaning);
+        printf("%-12s %s\n", pass_info[i].name, pass_info[i].meaning);
     }
 }
 
@@ -100,390 +65,298 @@ static void list_ops(void)
                                        [CAST_Widest] = "widest",
                                        [CAST_Follow] = "follow"};
     for (int i = 0; i < OP_COUNT; i++) {
-        const OpInfo *op = &op_info[i];
-        char operands[16] = "1..";
-        if (op->nin >= 0) {
-            snprintf(operands, sizeof operands, "%d", op->nin);
-        }
-        printf("%-18s %-4s %-7s %s\n", op->name, operands, cast[op->cast], op->meaning);
+        printf("%-18s %-7s %s\n", op_info[i].name, cast[op_info[i].cast], op_info[i].meaning);
     }
 }
 
-static int print_std(Driver *d)
+static int emit_std(void)
 {
     int n;
     const StdFile *files = frontend_std(&n);
-    Text *t = text_new(d->arena);
     for (int i = 0; i < n; i++) {
-        text_printf(t, "%s# std/%s\n", i > 0 ? "\n" : "", files[i].name);
-        text_putn(t, files[i].text, files[i].size);
+        printf("%s# %s\n", i > 0 ? "\n" : "", files[i].name);
+        fwrite(files[i].text, 1, files[i].size, stdout);
     }
-    return print_text(d, t);
+    return STATUS_done;
 }
 
-/* ---- frontend ------------------------------------------------------------------------------------------ */
+/* ---- output ---------------------------------------------------------------------------------------- */
 
-static LowerOptions defines(Driver *d, bool *ok)
+/* Where a text goes: -o, or the standard output. NULL after a message. */
+static FILE *output_open(const Job *j)
 {
-    const OptionValues *given = &d->o.of[OPT_define];
-    const char **names = ARENA_ARRAY(d->arena, const char *, given->n + 1);
-    const char **values = ARENA_ARRAY(d->arena, const char *, given->n + 1);
-    for (int i = 0; i < given->n; i++) {
-        const char *equals = strchr(given->v[i], '=');
-        if (equals == NULL || equals == given->v[i]) {
-            fprintf(stderr, "mpc: -D%s: it takes NAME=VALUE\n", given->v[i]);
-            *ok = false;
-            break;
+    if (j->opt.output == NULL) {
+        return stdout;
+    }
+    FILE *f = fopen(j->opt.output, "w");
+    if (f == NULL) {
+        fprintf(stderr, "mpc: cannot write %s: %s\n", j->opt.output, strerror(errno));
+    }
+    return f;
+}
+
+static int output_done(const Job *j, FILE *f)
+{
+    bool ok = fflush(f) == 0 && !ferror(f);
+    int error = errno;
+    if (f != stdout) {
+        ok = fclose(f) == 0 && ok;
+    }
+    if (!ok) {
+        fprintf(stderr, "mpc: cannot write %s: %s\n",
+                j->opt.output != NULL ? j->opt.output : "the output", strerror(error));
+    }
+    return ok ? STATUS_done : STATUS_failed;
+}
+
+static int print_text(const Job *j, const Text *t)
+{
+    FILE *f = output_open(j);
+    if (f == NULL) {
+        return STATUS_failed;
+    }
+    text_write(t, f);
+    return output_done(j, f);
+}
+
+/* ---- stages ---------------------------------------------------------------------------------------- */
+
+static bool is_ir(const Job *j)
+{
+    return str_ends(j->opt.input, ".ir");
+}
+
+/* From the file to a module. True: go on; false: *status is the end. */
+static bool front(Job *j, int *status)
+{
+    EmitKind emit = j->opt.emit;
+    *status = STATUS_usage;
+    if (is_ir(j)) {
+        if (emit < EMIT_std) {
+            fprintf(stderr, "mpc: --emit=tokens, ast and loop need a .mpt file\n");
+            return false;
         }
-        names[i] = arena_strndup(d->arena, given->v[i], (size_t)(equals - given->v[i]));
-        values[i] = equals + 1;
+        j->m = module_read_source(j->arena, j->diag, j->source);
+        return j->m != NULL && !diag_failed(j->diag);
     }
-    return (LowerOptions){given->n, names, values};
+    Text *out = text_new(j->arena);
+    if (emit == EMIT_tokens) {
+        frontend_print_tokens(j->arena, j->diag, j->source, out);
+        *status = diag_failed(j->diag) ? STATUS_usage : print_text(j, out);
+        return false;
+    }
+    AstFile *file = frontend_parse(j->arena, j->diag, j->source);
+    if (diag_failed(j->diag)) {
+        return false;
+    }
+    if (emit == EMIT_ast) {
+        ast_print_tree(out, file->root);
+        *status = print_text(j, out);
+        return false;
+    }
+    file = frontend_expand_trainer(j->arena, j->diag, file);
+    if (diag_failed(j->diag)) {
+        return false;
+    }
+    if (emit == EMIT_loop) {
+        ast_print(out, file->root, file);
+        *status = print_text(j, out);
+        return false;
+    }
+    const LowerOptions lower = {j->opt.names.n, j->opt.names.at, j->opt.values.at};
+    j->m = frontend_lower(j->arena, j->diag, file, &lower);
+    return j->m != NULL && !diag_failed(j->diag);
 }
 
-static int print_tree(Driver *d, const AstFile *file, bool tree)
+static bool run_passes(Job *j)
 {
-    Text *t = text_new(d->arena);
-    if (tree) {
-        ast_print_tree(t, file->root);
-    } else {
-        ast_print(t, file->root, file);
-    }
-    return print_text(d, t);
+    const Options *o = &j->opt;
+    PassOptions opt = {.precision = o->precision,
+                       .verify_ir = o->verify_ir,
+                       .verify_passes = o->verify_passes,
+                       .verbose = o->verbose,
+                       .time_passes = o->time_passes,
+                       .dump_after = o->dump_after,
+                       .dump = o->dump_dir == NULL ? stdout : NULL,
+                       .dump_dir = o->dump_dir,
+                       .ndisabled = o->disabled.n,
+                       .disabled = o->disabled.at,
+                       .stop_after = o->stop_after,
+                       .counts = &j->counts};
+    return passes_run(j->m, &opt, j->diag);
 }
 
-/* The module of an .mpt, or the status that ends mpc in *status. */
-static Module *from_source(Driver *d, int *status)
+/* The absolute folder of the .mpt, which programs look for their data in. */
+static const char *home_folder(Job *j)
 {
-    SourceFile *source = source_read(d->arena, d->diag, d->o.input);
-    *status = STATUS_input;
-    if (source == NULL) {
-        return NULL;
+    char path[PATH_MAX];
+    const char *file = j->m->source != NULL ? j->m->source : j->opt.input;
+    if (realpath(file, path) == NULL && realpath(j->opt.input, path) == NULL) {
+        return ".";
     }
-    if (str_eq(d->emit, "tokens")) {
-        Text *t = text_new(d->arena);
-        frontend_print_tokens(d->arena, d->diag, source, t);
-        *status = print_text(d, t);
-        return NULL;
+    char *slash = strrchr(path, '/');
+    if (slash != NULL) {
+        slash[slash == path] = 0;
     }
-    AstFile *file = frontend_parse(d->arena, d->diag, source);
-    stage_time(d, "parse");
-    if (str_eq(d->emit, "ast") && !diag_failed(d->diag)) {
-        *status = print_tree(d, file, true);
-        return NULL;
+    return arena_strdup(j->arena, path);
+}
+
+static const char *default_output(Job *j)
+{
+    const char *slash = strrchr(j->opt.input, '/');
+    const char *base = slash != NULL ? slash + 1 : j->opt.input;
+    const char *dot = strrchr(base, '.');
+    return arena_strndup(j->arena, base, dot != NULL ? (size_t)(dot - base) : strlen(base));
+}
+
+static bool make_c(Job *j, const Plan *plan, FILE *to)
+{
+    const CodegenOptions opt = {
+        .version = MPC_VERSION,
+        .command = arena_printf(j->arena, "mpc %s -o %s", j->m->source, j->m->name),
+        .home = home_folder(j),
+        .cpu = j->cpu.name,
+        .needs = j->cpu.needs,
+        .isa = j->cpu.isa,
+    };
+    return codegen_c(to, plan, &opt, j->diag);
+}
+
+static int make_program(Job *j, const Plan *plan)
+{
+    const char *out = j->opt.output != NULL ? j->opt.output : default_output(j);
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (f == NULL) {
+        fprintf(stderr, "mpc: out of memory\n");
+        return STATUS_failed;
     }
-    if (diag_failed(d->diag)) {
-        return NULL;
+    bool ok = make_c(j, plan, f);
+    ok = fclose(f) == 0 && ok;
+    stage(j, "C text");
+    ok = ok && toolchain_compile(&j->tools, &j->cpu, text, size, out);
+    stage(j, "program");
+    free(text);
+    return ok ? STATUS_done : STATUS_failed;
+}
+
+/* What is asked of the module after the passes. */
+static int back(Job *j)
+{
+    const Options *o = &j->opt;
+    if (o->explain == EXPLAIN_text) {
+        explain_text(stdout, j->m, &j->counts);
+    } else if (o->explain == EXPLAIN_json) {
+        explain_json(stdout, j->m, &j->counts);
     }
-    file = frontend_expand_trainer(d->arena, d->diag, file);
-    if (str_eq(d->emit, "loop") && !diag_failed(d->diag)) {
-        *status = print_tree(d, file, false);
-        return NULL;
+    if (o->emit == EMIT_none || o->emit == EMIT_ir) {
+        FILE *f = o->emit == EMIT_ir ? output_open(j) : stdout;
+        if (f == NULL) {
+            return STATUS_failed;
+        }
+        if (o->emit == EMIT_ir) {
+            module_print(f, j->m);
+        }
+        return output_done(j, f);
+    }
+    const PlanOptions opt = {.isa = j->cpu.isa};
+    Plan *plan = plan_module(j->arena, j->m, &opt);
+    stage(j, "plan");
+    if (o->emit == EMIT_exe) {
+        int status = make_program(j, plan);
+        return fflush(stdout) == 0 ? status : STATUS_failed;
+    }
+    FILE *f = output_open(j);
+    if (f == NULL) {
+        return STATUS_failed;
     }
     bool ok = true;
-    LowerOptions lower = defines(d, &ok);
-    if (!ok || diag_failed(d->diag)) {
-        return NULL;
+    if (o->emit == EMIT_kernels) {
+        plan_print(f, plan);
+    } else {
+        ok = make_c(j, plan, f);
     }
-    Module *m = frontend_lower(d->arena, d->diag, file, &lower);
-    stage_time(d, "lower");
-    return diag_failed(d->diag) ? NULL : m;
+    int status = output_done(j, f);
+    return ok ? status : STATUS_failed;
 }
 
-static bool is_ir(const char *path)
+/* The tools that the last stage needs are looked for first: their absence costs no time. */
+static bool find_tools(Job *j)
 {
-    return str_ends(path, ".ir");
-}
-
-static Module *load(Driver *d, int *status)
-{
-    if (!is_ir(d->o.input)) {
-        return from_source(d, status);
+    const Options *o = &j->opt;
+    if (o->emit == EMIT_exe) {
+        return toolchain_can_write(o->output != NULL ? o->output : default_output(j)) &&
+               toolchain_find(&j->tools, j->arena) && toolchain_cpu(&j->tools, o->cpu, &j->cpu);
     }
-    *status = STATUS_input;
-    if (str_eq(d->emit, "tokens") || str_eq(d->emit, "ast") || str_eq(d->emit, "loop")) {
-        fprintf(stderr, "mpc: --emit=%s is for .mpt files; %s is IR\n", d->emit, d->o.input);
-        return NULL;
-    }
-    if (option_given(&d->o, OPT_define)) {
-        fprintf(stderr, "mpc: -D is for .mpt files; in %s options have their values\n", d->o.input);
-        return NULL;
-    }
-    Module *m = module_read(d->arena, d->diag, d->o.input);
-    stage_time(d, "read");
-    return m;
-}
-
-/* ---- passes -------------------------------------------------------------------------------------------- */
-
-static bool dump_lowered(Driver *d, const Module *m)
-{
-    const char *pass = option_value(&d->o, OPT_dump_after, NULL),
-               *dir = option_value(&d->o, OPT_dump_dir, NULL);
-    if (is_ir(d->o.input) || pass == NULL || (!str_eq(pass, "lower") && !str_eq(pass, "all"))) {
-        return true;
-    }
-    FILE *out = stdout;
-    if (dir != NULL) {
-        const char *path = arena_printf(d->arena, "%s/00-lower.ir", dir);
-        out = fopen(path, "w");
-        if (out == NULL) {
-            fprintf(stderr, "mpc: cannot write %s: %s\n", path, strerror(errno));
-            return false;
-        }
-    }
-    module_print(out, m);
-    return out == stdout || fclose(out) == 0;
-}
-
-static DType precision_of(const char *name)
-{
-    return name == NULL           ? DT_none
-           : str_eq(name, "fp16") ? DT_f16
-           : str_eq(name, "bf16") ? DT_bf16
-                                  : DT_f32;
-}
-
-/* Names of passes that exist, on the command line. */
-static bool check_pass_names(Driver *d, const char **disabled)
-{
-    const char *names[PASS_COUNT + 2];
-    for (int i = 0; i < PASS_COUNT; i++) {
-        names[i] = pass_info[i].name;
-    }
-    names[PASS_COUNT] = "lower";
-    names[PASS_COUNT + 1] = "all";
-    const OptionValues *off = &d->o.of[OPT_pass];
-    for (int i = 0; i <= off->n; i++) {
-        const char *name = i < off->n ? off->v[i] : option_value(&d->o, OPT_dump_after, "all");
-        if (i < off->n && name[0] != '-') {
-            fprintf(stderr, "mpc: --pass=%s: it takes -NAME, the pass to leave out\n", name);
-            return false;
-        }
-        name += i < off->n;
-        bool known = false;
-        for (int k = 0; k < PASS_COUNT + 2; k++) {
-            known = known || (str_eq(names[k], name) && (i == off->n || k < PASS_COUNT));
-        }
-        if (!known) {
-            const char *near = nearest_name(name, names, PASS_COUNT + 2);
-            fprintf(stderr, "mpc: there is no pass '%s'%s%s%s; --list-passes prints them\n", name,
-                    near != NULL ? "; did you mean " : "", near != NULL ? near : "",
-                    near != NULL ? "?" : "");
-            return false;
-        }
-        if (i < off->n) {
-            disabled[i] = name;
-        }
+    if (o->emit == EMIT_c || o->emit == EMIT_kernels) {
+        return (str_eq(o->cpu, "native") || toolchain_find(&j->tools, j->arena)) &&
+               toolchain_cpu(&j->tools, o->cpu, &j->cpu);
     }
     return true;
 }
 
-/* stop_after: the last pass, NULL for all. */
-static bool run_passes(Driver *d, Module *m, const char *stop_after)
+static int compile(Job *j)
 {
-    const char **disabled = ARENA_ARRAY(d->arena, const char *, d->o.of[OPT_pass].n + 1);
-    if (!check_pass_names(d, disabled)) {
-        return false;
+    const Options *o = &j->opt;
+    if (o->input == NULL) {
+        fprintf(stderr, "mpc: no file given: mpc FILE.mpt -o OUT (mpc --help says more)\n");
+        return STATUS_usage;
     }
-    PassOptions p = {
-        .precision = precision_of(option_value(&d->o, OPT_precision, NULL)),
-        .verify_ir = option_given(&d->o, OPT_verify_ir) || option_given(&d->o, OPT_verify_passes),
-        .verify_passes = option_given(&d->o, OPT_verify_passes),
-        .verbose = option_given(&d->o, OPT_verbose),
-        .time_passes = option_given(&d->o, OPT_time_passes),
-        .dump_after = option_value(&d->o, OPT_dump_after, NULL),
-        .dump = option_given(&d->o, OPT_dump_dir) ? NULL : stdout,
-        .dump_dir = option_value(&d->o, OPT_dump_dir, NULL),
-        .ndisabled = d->o.of[OPT_pass].n,
-        .disabled = disabled,
-        .stop_after = stop_after,
-        .counts = &d->counts,
-    };
-    return dump_lowered(d, m) && passes_run(m, &p, d->diag);
-}
-
-/* ---- program ------------------------------------------------------------------------------------------- */
-
-static const char *base_name(Arena *a, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    const char *name = slash != NULL ? slash + 1 : path;
-    const char *dot = strrchr(name, '.');
-    return arena_strndup(a, name, dot != NULL && dot != name ? (size_t)(dot - name) : strlen(name));
-}
-
-/* The folder of the module's .mpt, absolute. */
-static const char *source_home(Driver *d, const Module *m)
-{
-    const char *slash = strrchr(m->source, '/');
-    const char *dir =
-        slash != NULL ? arena_strndup(d->arena, m->source, (size_t)(slash - m->source) + 1) : ".";
-    char real[PATH_MAX];
-    return arena_strdup(d->arena, realpath(dir, real) != NULL ? real : ".");
-}
-
-static int make_program(Driver *d, const Plan *plan, const CodegenOptions *gen, const Cpu *cpu)
-{
-    const char *home = toolchain_home(d->arena);
-    int fd;
-    const char *path = home != NULL ? toolchain_temporary(d->arena, "mpc", &fd) : NULL;
-    if (path == NULL) {
-        return STATUS_machine;
+    if (!is_ir(j) && !str_ends(o->input, ".mpt") && !str_eq(o->input, "-")) {
+        fprintf(stderr, "mpc: %s: expected a .mpt or .ir file\n", o->input);
+        return STATUS_usage;
     }
-    FILE *f = fdopen(fd, "w");
-    bool spelled = f != NULL && codegen_c(f, plan, gen, d->diag);
-    bool written = f != NULL && ferror(f) == 0;
-    written = f != NULL && fclose(f) == 0 && written;
-    stage_time(d, "codegen");
-    int status = STATUS_input;
-    if (!written) {
-        fprintf(stderr, "mpc: cannot write %s: %s\n", path, strerror(errno));
-        status = STATUS_machine;
-    } else if (spelled) {
-        Compile c = {.cpu = cpu,
-                     .home = home,
-                     .source = path,
-                     .output = option_value(&d->o, OPT_output, base_name(d->arena, d->o.input)),
-                     .level = option_value(&d->o, OPT_optimize, "3"),
-                     .verbose = option_given(&d->o, OPT_verbose)};
-        status = toolchain_compile(d->arena, &c);
-        stage_time(d, "cc");
+    j->source = source_read(j->arena, j->diag, o->input);
+    if (j->source == NULL) {
+        return STATUS_usage;
     }
-    unlink(path);
-    return status;
-}
-
-static int finish(Driver *d, Module *m)
-{
-    Cpu cpu;
-    if (!cpu_find(option_value(&d->o, OPT_cpu, "native"), &cpu)) {
-        return STATUS_input;
-    }
-    PlanOptions options = {.isa = cpu.isa};
-    Plan *plan = plan_module(d->arena, m, &options);
-    stage_time(d, "plan");
-    CodegenOptions gen = {.version = MPC_VERSION,
-                          .command = d->o.command,
-                          .home = source_home(d, m),
-                          .cpu = cpu.name,
-                          .needs = cpu.needs,
-                          .isa = cpu.isa};
-    if (str_eq(d->emit, "exe")) {
-        return make_program(d, plan, &gen, &cpu);
-    }
-    FILE *f = open_output(d);
-    if (f == NULL) {
-        return STATUS_machine;
-    }
-    bool ok = true;
-    if (str_eq(d->emit, "kernels")) {
-        plan_print(f, plan);
-    } else {
-        ok = codegen_c(f, plan, &gen, d->diag);
-    }
-    int status = close_output(d, f);
-    return ok ? status : STATUS_input;
-}
-
-/* Without -o, a command that asks to see something makes no program. */
-static bool only_looks(const Driver *d)
-{
-    bool looks = option_given(&d->o, OPT_explain) || option_given(&d->o, OPT_dump_after) ||
-                 option_given(&d->o, OPT_verify_passes);
-    return looks && !option_given(&d->o, OPT_output) && !option_given(&d->o, OPT_emit);
-}
-
-static int print_ir(Driver *d, Module *m)
-{
-    if (!is_ir(d->o.input) && !run_passes(d, m, "simplify")) {
-        return STATUS_input;
-    }
-    FILE *f = open_output(d);
-    if (f == NULL) {
-        return STATUS_machine;
-    }
-    module_print(f, m);
-    return close_output(d, f);
-}
-
-static int compile(Driver *d)
-{
     int status;
-    Module *m = load(d, &status);
-    if (m == NULL) {
+    if (!front(j, &status)) {
         return status;
     }
-    if (str_eq(d->emit, "ir")) {
-        return print_ir(d, m);
+    stage(j, "IR");
+    j->tools.level = o->level;
+    j->tools.verbose = o->verbose;
+    if (!find_tools(j)) {
+        return STATUS_failed;
     }
-    if (!run_passes(d, m, "simplify")) {
-        return STATUS_input;
+    /* an .ir file is printed as it is, unless a pass is asked for */
+    bool as_read = is_ir(j) && o->emit == EMIT_ir && o->stop_after == NULL &&
+                   o->dump_after == NULL && o->explain == EXPLAIN_no && !o->verify_ir &&
+                   !o->verify_passes;
+    if (!as_read && !run_passes(j)) {
+        return STATUS_usage;
     }
-    if (option_given(&d->o, OPT_explain)) {
-        bool json = str_eq(option_value(&d->o, OPT_explain, "text"), "json");
-        (json ? explain_json : explain_text)(stdout, m, &d->counts);
-    }
-    d->started = seconds();
-    if (only_looks(d) && !option_given(&d->o, OPT_verify_passes) &&
-        !str_eq(option_value(&d->o, OPT_dump_after, ""), "decompose") &&
-        !str_eq(option_value(&d->o, OPT_dump_after, ""), "all")) {
-        return STATUS_done;
-    }
-    if (!run_passes(d, m, NULL)) {
-        return STATUS_input;
-    }
-    return only_looks(d) ? STATUS_done : finish(d, m);
-}
-
-static DiagColor color_of(const char *name)
-{
-    return str_eq(name, "always")  ? DIAG_COLOR_always
-           : str_eq(name, "never") ? DIAG_COLOR_never
-                                   : DIAG_COLOR_auto;
-}
-
-static int run(Driver *d)
-{
-    if (option_given(&d->o, OPT_help)) {
-        options_help(stdout);
-        return STATUS_done;
-    }
-    if (option_given(&d->o, OPT_version)) {
-        puts("mpc " MPC_VERSION);
-        return STATUS_done;
-    }
-    if (option_given(&d->o, OPT_list_passes) || option_given(&d->o, OPT_list_ops)) {
-        (option_given(&d->o, OPT_list_passes) ? list_passes : list_ops)();
-        return STATUS_done;
-    }
-    if (str_eq(d->emit, "std")) {
-        return print_std(d);
-    }
-    if (d->o.input == NULL) {
-        fputs("mpc: no file given\n", stderr);
-        options_help(stderr);
-        return STATUS_input;
-    }
-    const char *target = option_value(&d->o, OPT_target, "cpu");
-    if (!str_eq(target, "cpu")) {
-        fprintf(stderr, "mpc: --target=%s: this mpc compiles for the CPU only\n", target);
-        return STATUS_input;
-    }
-    return compile(d);
+    stage(j, "passes");
+    return back(j);
 }
 
 int main(int argc, char **argv)
 {
-    Driver d = {.arena = arena_new(), .started = seconds()};
-    if (!options_parse(d.arena, argc, argv, &d.o)) {
-        return STATUS_input;
+    Job j = {.arena = arena_new(), .start = seconds()};
+    int status = STATUS_done;
+    if (!options_parse(j.arena, &j.opt, argc, argv)) {
+        return STATUS_usage;
     }
-    bool json = str_eq(option_value(&d.o, OPT_diagnostics, "text"), "json");
-    d.diag = diag_new(d.arena, stderr, color_of(option_value(&d.o, OPT_color, "auto")),
-                      json ? DIAG_FORMAT_json : DIAG_FORMAT_text);
-    d.emit = option_value(&d.o, OPT_emit, "exe");
-    int status = run(&d);
-    arena_free(d.arena);
+    j.diag = diag_new(j.arena, stderr, j.opt.color, j.opt.diagnostics);
+    if (j.opt.help) {
+        options_help();
+    } else if (j.opt.version) {
+        puts("mpc " MPC_VERSION);
+    } else if (j.opt.list_passes) {
+        list_passes();
+    } else if (j.opt.list_ops) {
+        list_ops();
+    } else if (j.opt.emit == EMIT_std) {
+        status = emit_std();
+    } else {
+        status = compile(&j);
+    }
+    if (status == STATUS_done && (fflush(stdout) != 0 || ferror(stdout))) {
+        fprintf(stderr, "mpc: cannot write the output: %s\n", strerror(errno));
+        status = STATUS_failed;
+    }
+    arena_free(j.arena);
     return status;
 }

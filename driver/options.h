@@ -1,33 +1,51 @@
-/* options.h: mpc's command line, parsed and checked. */
+/* options.h: the command line of mpc. One table (options.c) gives parsing, --help and the names that a typo may
+ * have meant. */
 #ifndef MPC_DRIVER_OPTIONS_H
 #define MPC_DRIVER_OPTIONS_H
 
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "ir/base/arena.h"
+#include "ir/base/diag.h"
+#include "ir/base/vec.h"
+#include "ir/ir.h"
 
-typedef enum OptionId {
-#define OPTION(id, letter, name, argument, repeats, choices, help) OPT_##id,
-#include "driver/options.def"
-    OPT_COUNT
-} OptionId;
+typedef enum EmitKind {
+    EMIT_tokens,
+    EMIT_ast,
+    EMIT_loop,
+    EMIT_std,
+    EMIT_ir,
+    EMIT_kernels,
+    EMIT_c,
+    EMIT_exe,
+    EMIT_none /* only what --explain or --dump-after print */
+} EmitKind;
 
-typedef struct OptionValues {
-    int n;
-    const char **v; /* of a flag: NULL */
-} OptionValues;
+typedef enum ExplainKind { EXPLAIN_no, EXPLAIN_text, EXPLAIN_json } ExplainKind;
+
+typedef VEC(const char *) WordVec;
 
 typedef struct Options {
-    const char *input; /* NULL: none was given */
-    OptionValues of[OPT_COUNT];
-    const char *command; /* the command line as one would type it, for the banner */
+    const char *input, *output; /* NULL: not given */
+    EmitKind emit;
+    bool emit_given;
+    const char *cpu; /* as written */
+    DType precision; /* DT_none: as the file says */
+    const char *dump_after, *dump_dir, *stop_after;
+    bool verify_ir, verify_passes, check_data, time_passes, verbose;
+    WordVec disabled;      /* names of passes */
+    WordVec names, values; /* of -D */
+    WordVec includes;
+    ExplainKind explain;
+    int level; /* -O */
+    DiagColor color;
+    DiagFormat diagnostics;
+    bool help, version, list_passes, list_ops;
 } Options;
 
 /* False after a message on stderr: wrong usage. */
-bool options_parse(Arena *a, int argc, char **argv, Options *o);
-bool option_given(const Options *o, OptionId id);
-const char *option_value(const Options *o, OptionId id, const char *otherwise); /* the last one */
-void options_help(FILE *out);
+bool options_parse(Arena *a, Options *o, int argc, char **argv);
+void options_help(void);
 
 #endif

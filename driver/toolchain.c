@@ -1,244 +1,424 @@
-/* toolchain.c: CPUs by name, the installation, and running the C compiler without a shell. */
+/* toolchain.c: finds the runtime beside mpc's own executable and a C compiler, and runs that without a shell, the
+ * text on its standard input: no name needs quoting, no file is left. The program is made beside its place and
+ * moved there when it is whole. */
 #include "driver/toolchain.h"
 
 #include <errno.h>
-#include <limits.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "codegen/codegen.h"
 #include "ir/base/strutil.h"
+#include "ir/base/text.h"
 #include "ir/base/vec.h"
-#include "ir/plan.h"
 #include "mpc_version.h"
 
 extern char **environ;
 
-/* ---- CPUs ---------------------------------------------------------------------------------------------- */
+typedef VEC(const char *) Words;
 
-#define V3 "avx2 bmi bmi2 f16c fma lzcnt"
-#define V4 V3 " avx512f avx512bw avx512cd avx512dq avx512vl"
-
-static const Cpu cpus[] = {
-    {"generic", NULL, "", MPC_ISA_generic},
-    {"x86-64-v3", "x86-64-v3", V3, MPC_ISA_avx2},
-    {"x86-64-v4", "x86-64-v4", V4, MPC_ISA_avx512},
-    {"haswell", "haswell", V3, MPC_ISA_avx2},
-    {"skylake", "skylake", V3, MPC_ISA_avx2},
-    {"alderlake", "alderlake", V3, MPC_ISA_avx2},
-    {"znver1", "znver1", V3, MPC_ISA_avx2},
-    {"znver2", "znver2", V3, MPC_ISA_avx2},
-    {"znver3", "znver3", V3, MPC_ISA_avx2},
-    {"skylake-avx512", "skylake-avx512", V4, MPC_ISA_avx512},
-    {"cascadelake", "cascadelake", V4, MPC_ISA_avx512},
-    {"icelake-server", "icelake-server", V4, MPC_ISA_avx512},
-    {"sapphirerapids", "sapphirerapids", V4 " avx512fp16 avx512bf16", MPC_ISA_avx512},
-};
-enum { CPUS = sizeof cpus / sizeof cpus[0] };
-
-/* The best of the three levels that this machine has: its name says what the program needs elsewhere. */
-static const char *native(void)
+static void words_split(Arena *a, Words *w, const char *s)
 {
+    while (*s != 0) {
+        size_t n = strcspn(s, " ");
+        if (n > 0) {
+            vec_push(a, w, (const char *)arena_strndup(a, s, n));
+        }
+        s += n + (s[n] == ' ');
+    }
+}
+
+/* ---- finding --------------------------------------------------------------------------------------- */
+
+static bool find_lib(Toolchain *t)
+{
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0) {
+        fprintf(stderr, "mpc: cannot tell where mpc itself lies: %s\n", strerror(errno));
+        return false;
+    }
+    self[n] = 0;
+    char *slash = strrchr(self, '/');
+    *slash = 0;
+    slash = strrchr(self, '/');
+    if (slash != NULL) {
+        *slash = 0;
+    }
+    t->lib = arena_printf(t->arena, "%s/lib/mpc", self);
+    const char *archive = arena_printf(t->arena, "%s/libmpcrt.a", t->lib);
+    if (access(archive, R_OK) != 0) {
+        fprintf(stderr, "mpc: the runtime is not where it belongs: %s: %s\n", archive,
+                strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+static bool in_path(const char *name)
+{
+    const char *path = getenv("PATH");
+    if (strchr(name, '/') != NULL) {
+        return access(name, X_OK) == 0;
+    }
+    for (const char *at = path != NULL ? path : ""; *at != 0;) {
+        size_t n = strcspn(at, ":");
+        char file[4096];
+        snprintf(file, sizeof file, "%.*s%s%s", (int)n, at, n > 0 ? "/" : "", name);
+        struct stat st;
+        if (access(file, X_OK) == 0 && stat(file, &st) == 0 && S_ISREG(st.st_mode)) {
+            return true;
+        }
+        at += n + (at[n] == ':');
+    }
+    return false;
+}
+
+bool toolchain_find(Toolchain *t, Arena *a)
+{
+    t->arena = a;
+    if (!find_lib(t)) {
+        return false;
+    }
+    static const char *const variables[] = {"MPC_CC", "CC"};
+    Words cc = {0};
+    for (int i = 0; i < 2; i++) {
+        const char *value = getenv(variables[i]);
+        if (value == NULL || value[0] == 0) {
+            continue;
+        }
+        if (in_path(value)) {
+            vec_push(a, &cc, value);
+        } else {
+            words_split(a, &cc, value);
+        }
+        if (cc.n == 0 || !in_path(cc.at[0])) {
+            fprintf(stderr, "mpc: cannot run the C compiler %s (from $%s): not found\n",
+                    cc.n > 0 ? cc.at[0] : value, variables[i]);
+            return false;
+        }
+        break;
+    }
+    static const char *const usual[] = {"cc", "gcc", "clang"};
+    for (int i = 0; cc.n == 0 && i < 3; i++) {
+        if (in_path(usual[i])) {
+            vec_push(a, &cc, usual[i]);
+        }
+    }
+    if (cc.n == 0) {
+        fputs("mpc: no C compiler found (tried cc, gcc, clang); install gcc or clang, or name one "
+              "in $CC\n",
+              stderr);
+        return false;
+    }
+    vec_push(a, &cc, (const char *)NULL);
+    t->cc = cc.at;
+    return true;
+}
+
+/* ---- running --------------------------------------------------------------------------------------- */
+
+static bool write_all(int fd, const char *text, size_t size)
+{
+    while (size > 0) {
+        ssize_t n = write(fd, text, size);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return false;
+        }
+        text += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+/* What a command printed; NULL when it failed. */
+static char *read_all(Arena *a, int fd)
+{
+    Text *t = text_new(a);
+    char buf[4096];
+    ssize_t n;
+    while ((n = read(fd, buf, sizeof buf)) > 0 || (n < 0 && errno == EINTR)) {
+        if (n > 0) {
+            text_putn(t, buf, (size_t)n);
+        }
+    }
+    text_puts(t, "");
+    return t->at;
+}
+
+/* Runs argv with `text` as its standard input; its output is kept in *out when wanted. */
+static bool run(const Toolchain *t, const char *const *argv, const char *text, size_t size,
+                char **out)
+{
+    int in[2], back[2] = {-1, -1};
+    if (pipe(in) != 0 || (out != NULL && pipe(back) != 0)) {
+        fprintf(stderr, "mpc: cannot make a pipe: %s\n", strerror(errno));
+        return false;
+    }
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, in[0], 0);
+    posix_spawn_file_actions_addclose(&actions, in[1]);
+    if (out != NULL) {
+        posix_spawn_file_actions_adddup2(&actions, back[1], 1);
+        posix_spawn_file_actions_addclose(&actions, back[0]);
+    }
+    pid_t pid;
+    int error = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)(void *)argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(in[0]);
+    if (out != NULL) {
+        close(back[1]);
+    }
+    if (error != 0) {
+        fprintf(stderr, "mpc: cannot run the C compiler %s: %s\n", argv[0], strerror(error));
+        close(in[1]);
+        return false;
+    }
+    void (*before)(int) = signal(SIGPIPE, SIG_IGN);
+    write_all(in[1], text, size); /* a compiler that reads no further says why itself */
+    close(in[1]);
+    signal(SIGPIPE, before);
+    if (out != NULL) {
+        *out = read_all(t->arena, back[0]);
+        close(back[0]);
+    }
+    int status;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+        return true;
+    }
+    if (WIFSIGNALED(status)) {
+        fprintf(stderr, "mpc: the C compiler %s was ended by signal %d\n", argv[0],
+                WTERMSIG(status));
+    } else {
+        fprintf(stderr, "mpc: the C compiler %s failed (status %d)\n", argv[0],
+                WEXITSTATUS(status));
+    }
+    return false;
+}
+
+static void say(const char *const *argv)
+{
+    for (int i = 0; argv[i] != NULL; i++) {
+        fprintf(stderr, "%s%s", i > 0 ? " " : "", argv[i]);
+    }
+    fputc('\n', stderr);
+}
+
+/* ---- CPUs ------------------------------------------------------------------------------------------ */
+
+/* What -march=NAME lets the compiler use: its macro, and what the program asks the CPU for (rt_cpu.c). */
+static const struct {
+    const char *macro, *feature;
+} macros[] = {
+    {"__SSE3__ ", "sse3"},
+    {"__SSSE3__ ", "ssse3"},
+    {"__SSE4_1__ ", "sse4.1"},
+    {"__SSE4_2__ ", "sse4.2"},
+    {"__POPCNT__ ", "popcnt"},
+    {"__AVX__ ", "avx"},
+    {"__AVX2__ ", "avx2"},
+    {"__BMI__ ", "bmi"},
+    {"__BMI2__ ", "bmi2"},
+    {"__LZCNT__ ", "lzcnt"},
+    {"__FMA__ ", "fma"},
+    {"__F16C__ ", "f16c"},
+    {"__AVX512F__ ", "avx512f"},
+    {"__AVX512BW__ ", "avx512bw"},
+    {"__AVX512CD__ ", "avx512cd"},
+    {"__AVX512DQ__ ", "avx512dq"},
+    {"__AVX512VL__ ", "avx512vl"},
+    {"__AVX512IFMA__ ", "avx512ifma"},
+    {"__AVX512VBMI__ ", "avx512vbmi"},
+    {"__AVX512VNNI__ ", "avx512vnni"},
+    {"__AVX512BF16__ ", "avx512bf16"},
+    {"__AVX512FP16__ ", "avx512fp16"},
+    {"__AVXVNNI__ ", "avxvnni"},
+};
+
+static bool named_cpu(const Toolchain *t, const char *name, Cpu *cpu)
+{
+    Words argv = {0};
+    for (int i = 0; t->cc[i] != NULL; i++) {
+        vec_push(t->arena, &argv, t->cc[i]);
+    }
+    const char *march = arena_printf(t->arena, "-march=%s", name);
+    const char *rest[] = {march, "-dM", "-E", "-x", "c", "-", NULL};
+    for (int i = 0; i < 7; i++) {
+        vec_push(t->arena, &argv, rest[i]);
+    }
+    char *text;
+    if (!run(t, argv.at, "", 0, &text)) {
+        fprintf(stderr, "mpc: --cpu=%s: the C compiler knows no such CPU\n", name);
+        return false;
+    }
+    Text *needs = text_new(t->arena);
+    for (size_t i = 0; i < sizeof macros / sizeof *macros; i++) {
+        if (strstr(text, arena_printf(t->arena, "#define %s", macros[i].macro)) != NULL) {
+            text_printf(needs, "%s%s", needs->n > 0 ? " " : "", macros[i].feature);
+        }
+    }
+    const char *list = needs->n > 0 ? needs->at : "";
+    bool avx2 =
+        strstr(list, "avx2") != NULL && strstr(list, "fma") != NULL && strstr(list, "f16c") != NULL;
+    bool avx512 = strstr(list, "avx512f") != NULL && strstr(list, "avx512bw") != NULL &&
+                  strstr(list, "avx512dq") != NULL && strstr(list, "avx512vl") != NULL;
+    *cpu = (Cpu){.name = name,
+                 .march = march,
+                 .needs = list,
+                 .isa = avx512 ? CPU_avx512
+                        : avx2 ? CPU_avx2
+                               : CPU_generic};
+    return true;
+}
+
 #if defined(__x86_64__)
+static const char v3_needs[] = "sse3 ssse3 sse4.1 sse4.2 popcnt avx avx2 bmi bmi2 lzcnt fma f16c";
+static const char v4_needs[] =
+    "sse3 ssse3 sse4.1 sse4.2 popcnt avx avx2 bmi bmi2 lzcnt fma f16c avx512f "
+    "avx512bw avx512cd avx512dq avx512vl";
+
+static const Cpu levels[] = {
+    {"x86-64-v4", "-march=x86-64-v4", v4_needs, CPU_avx512},
+    {"x86-64-v3", "-march=x86-64-v3", v3_needs, CPU_avx2},
+    {"generic", "-march=x86-64", "", CPU_generic},
+};
+
+/* A level rather than this very CPU: the program then runs on every machine of the level, and what it needs is
+ * known without asking the compiler. */
+static const char *native_level(void)
+{
+    __builtin_cpu_init();
     bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-              __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+              __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
     bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
               __builtin_cpu_supports("avx512cd");
     return v4 ? "x86-64-v4" : v3 ? "x86-64-v3" : "generic";
+}
 #else
+static const Cpu levels[] = {{"generic", NULL, "", CPU_generic}};
+
+static const char *native_level(void)
+{
     return "generic";
+}
 #endif
-}
 
-bool cpu_find(const char *name, Cpu *cpu)
+bool toolchain_cpu(const Toolchain *t, const char *name, Cpu *cpu)
 {
-    const char *names[CPUS + 1] = {"native"};
-    name = str_eq(name, "native") ? native() : name;
-    for (int i = 0; i < CPUS; i++) {
-        if (str_eq(cpus[i].name, name)) {
-            *cpu = cpus[i];
-            return true;
-        }
-        names[i + 1] = cpus[i].name;
+    if (str_eq(name, "native")) {
+        name = native_level();
     }
-    const char *near = nearest_name(name, names, CPUS + 1);
-    fprintf(stderr, "mpc: unknown CPU '%s'", name);
-    if (near != NULL) {
-        fprintf(stderr, "; did you mean %s?", near);
-    }
-    fputs("\nknown:", stderr);
-    for (int i = 0; i < CPUS + 1; i++) {
-        fprintf(stderr, " %s", names[i]);
-    }
-    fputs("\n", stderr);
-    return false;
-}
-
-/* ---- the installation ---------------------------------------------------------------------------------- */
-
-const char *toolchain_home(Arena *a)
-{
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n < 0) {
-        fprintf(stderr, "mpc: cannot tell where it lies (/proc/self/exe): %s\n", strerror(errno));
-        return NULL;
-    }
-    self[n] = '\0';
-    char *slash = strrchr(self, '/');
-    *slash = '\0';
-    slash = strrchr(self, '/');
-    const char *home =
-        arena_printf(a, "%.*s/lib/mpc", slash != NULL ? (int)(slash - self) : 0, self);
-    const char *library = arena_printf(a, "%s/libmpcrt.a", home);
-    if (access(library, R_OK) != 0) {
-        fprintf(stderr, "mpc: the runtime is not there: %s: %s\nreinstall mpc (cmake --install)\n",
-                library, strerror(errno));
-        return NULL;
-    }
-    return home;
-}
-
-/* ---- the C compiler ------------------------------------------------------------------------------------ */
-
-typedef VEC(char *) Words;
-
-static void word(Arena *a, Words *w, const char *s)
-{
-    vec_push(a, w, arena_strdup(a, s));
-}
-
-/* $MPC_CC and $CC may hold flags, too. */
-static void words(Arena *a, Words *w, const char *text)
-{
-    char *rest = arena_strdup(a, text);
-    for (char *s = strtok(rest, " "); s != NULL; s = strtok(NULL, " ")) {
-        word(a, w, s);
-    }
-}
-
-static bool on_path(Arena *a, const char *name)
-{
-    const char *path = getenv("PATH");
-    char *rest = arena_strdup(a, path != NULL ? path : "");
-    for (char *dir = strtok(rest, ":"); dir != NULL; dir = strtok(NULL, ":")) {
-        if (access(arena_printf(a, "%s/%s", dir, name), X_OK) == 0) {
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        if (str_eq(levels[i].name, name)) {
+            *cpu = levels[i];
             return true;
         }
     }
-    return false;
+    if (name[0] == 0 || strchr(name, ' ') != NULL) {
+        fprintf(stderr, "mpc: --cpu=%s: no CPU is called so\n", name);
+        return false;
+    }
+    return named_cpu(t, name, cpu);
 }
 
-static const char *find_compiler(Arena *a)
+/* ---- compiling ------------------------------------------------------------------------------------- */
+
+static void compile_words(const Toolchain *t, const Cpu *cpu, const char *out, Words *w)
 {
-    static const char *const usual[] = {"cc", "gcc", "clang"};
-    const char *given = getenv("MPC_CC");
-    given = given != NULL && *given != '\0' ? given : getenv("CC");
-    if (given != NULL && *given != '\0') {
-        return given;
+    Arena *a = t->arena;
+    for (int i = 0; t->cc[i] != NULL; i++) {
+        vec_push(a, w, t->cc[i]);
     }
-    for (int i = 0; i < 3; i++) {
-        if (on_path(a, usual[i])) {
-            return usual[i];
-        }
+    vec_push(a, w, arena_printf(a, "-O%d", t->level));
+    static const char *const flags[] = {
+        "-std=gnu17", "-ffp-contract=off", "-fno-math-errno",     "-fno-trapping-math", "-Wall",
+        "-Wextra",    "-Werror",           "-ffunction-sections", "-fdata-sections",    "-pipe"};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        vec_push(a, w, flags[i]);
     }
-    fputs("mpc: no C compiler: neither $MPC_CC nor $CC is set, and cc, gcc and clang are not on "
-          "the PATH\n"
-          "install gcc or clang, or name one in $MPC_CC; --emit=c writes the program's text "
-          "without one\n",
-          stderr);
-    return NULL;
+    words_split(a, w, MPC_RUNTIME_CFLAGS);
+    if (cpu->march != NULL) {
+        vec_push(a, w, cpu->march);
+    }
+    if (cpu->isa == CPU_avx512) {
+        vec_push(a, w, "-mprefer-vector-width=512");
+    }
+    const char *rest[] = {"-I",
+                          arena_printf(a, "%s/include", t->lib),
+                          "-x",
+                          "c",
+                          "-",
+                          "-x",
+                          "none",
+                          arena_printf(a, "%s/libmpcrt.a", t->lib),
+                          "-o",
+                          out,
+                          "-Wl,--gc-sections",
+                          "-s",
+                          "-lm",
+                          "-lpthread"};
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
+        vec_push(a, w, rest[i]);
+    }
+    vec_push(a, w, (const char *)NULL);
 }
 
-static Words command_line(Arena *a, const Compile *c, const char *compiler)
+bool toolchain_can_write(const char *out)
 {
-    static const char *const flags[] = {"-std=gnu17",
-                                        "-ffp-contract=off",
-                                        "-fno-math-errno",
-                                        "-fno-trapping-math",
-                                        "-Wall",
-                                        "-Wextra",
-                                        "-Werror",
-                                        "-pthread",
-                                        "-ffunction-sections",
-                                        "-fdata-sections"};
-    Words w = {0};
-    words(a, &w, compiler);
-    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
-        word(a, &w, flags[i]);
+    struct stat st;
+    if (stat(out, &st) == 0 && S_ISDIR(st.st_mode)) {
+        fprintf(stderr, "mpc: cannot write %s: it is a folder\n", out);
+        return false;
     }
-    word(a, &w, arena_printf(a, "-O%s", c->level));
-    if (c->cpu->march != NULL) {
-        word(a, &w, arena_printf(a, "-march=%s", c->cpu->march));
+    const char *slash = strrchr(out, '/');
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%.*s", slash != NULL ? (int)(slash - out) + 1 : 1,
+             slash != NULL ? out : ".");
+    if (stat(folder, &st) != 0 || access(folder, W_OK) != 0) {
+        fprintf(stderr, "mpc: cannot write %s: %s\n", out, strerror(errno));
+        return false;
     }
-    if (c->cpu->isa == MPC_ISA_avx512) {
-        word(a, &w, "-mprefer-vector-width=512");
-    }
-    words(a, &w, MPC_RUNTIME_CFLAGS);
-    word(a, &w, arena_printf(a, "-I%s/include", c->home));
-    word(a, &w, "-o");
-    word(a, &w, c->output);
-    word(a, &w, c->source);
-    word(a, &w, arena_printf(a, "%s/libmpcrt.a", c->home));
-    word(a, &w, "-lm");
-    word(a, &w, "-Wl,--gc-sections");
-    word(a, &w, "-s");
-    vec_push(a, &w, NULL);
-    return w;
+    return true;
 }
 
-int toolchain_compile(Arena *a, const Compile *c)
+bool toolchain_compile(const Toolchain *t, const Cpu *cpu, const char *text, size_t size,
+                       const char *out)
 {
-    const char *compiler = find_compiler(a);
-    if (compiler == NULL) {
-        return 1;
+    char *made = arena_printf(t->arena, "%s.XXXXXX", out);
+    int fd = mkstemp(made);
+    if (fd < 0) {
+        fprintf(stderr, "mpc: cannot write %s: %s\n", out, strerror(errno));
+        return false;
     }
-    Words w = command_line(a, c, compiler);
-    for (int i = 0; c->verbose && w.at[i] != NULL; i++) {
-        fprintf(stderr, "%s%c", w.at[i], w.at[i + 1] != NULL ? ' ' : '\n');
+    close(fd);
+    Words argv = {0};
+    compile_words(t, cpu, made, &argv);
+    if (t->verbose) {
+        say(argv.at);
     }
-    pid_t pid;
-    int failed = posix_spawnp(&pid, w.at[0], NULL, NULL, w.at, environ), status = 0;
-    if (failed != 0) {
-        fprintf(stderr, "mpc: cannot run the C compiler %s: %s\nname another one in $MPC_CC\n",
-                w.at[0], strerror(failed));
-        return 1;
+    bool ok = run(t, argv.at, text, size, NULL);
+    mode_t mask = umask(0);
+    umask(mask);
+    if (ok && (chmod(made, 0777 & ~mask) != 0 || rename(made, out) != 0)) {
+        fprintf(stderr, "mpc: cannot write %s: %s\n", out, strerror(errno));
+        ok = false;
     }
-    while (waitpid(pid, &status, 0) < 0) {
-        if (errno != EINTR) {
-            fprintf(stderr, "mpc: waiting for %s: %s\n", w.at[0], strerror(errno));
-            return 1;
-        }
+    if (!ok) {
+        unlink(made);
     }
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        if (WIFEXITED(status)) {
-            fprintf(stderr, "mpc: the C compiler %s failed with status %d", w.at[0],
-                    WEXITSTATUS(status));
-        } else {
-            fprintf(stderr, "mpc: the C compiler %s was ended by signal %d", w.at[0],
-                    WTERMSIG(status));
-        }
-        fputs("; its messages stand above. --emit=c shows the text it was given\n", stderr);
-        return 1;
-    }
-    return 0;
-}
-
-char *toolchain_temporary(Arena *a, const char *name, int *fd)
-{
-    const char *dir = getenv("TMPDIR");
-    dir = dir != NULL && *dir != '\0' ? dir : "/tmp";
-    char *path = arena_printf(a, "%s/%s-XXXXXX.c", dir, name);
-    *fd = mkstemps(path, 2);
-    if (*fd < 0) {
-        fprintf(stderr,
-                "mpc: cannot make a file in %s: %s\nset $TMPDIR to a folder that can be written\n",
-                dir, strerror(errno));
-        return NULL;
-    }
-    return path;
+    return ok;
 }

@@ -1,38 +1,35 @@
-/* toolchain.h: what lies outside: the CPU, the installed runtime, the C compiler. */
+/* toolchain.h: the C compiler that turns the emitted text into a program, and which CPU it does so for. */
 #ifndef MPC_DRIVER_TOOLCHAIN_H
 #define MPC_DRIVER_TOOLCHAIN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "ir/base/arena.h"
 
-/* A --cpu: what the C compiler is told, which micro-kernels, what the program checks at its start. */
+/* What --cpu comes to. */
 typedef struct Cpu {
-    const char *name;  /* "x86-64-v4"; never "native" */
-    const char *march; /* NULL: the compiler's own default */
-    const char *needs; /* features, by a space */
-    int isa;           /* enum MpcIsa of runtime/abi/gemm_params.h */
+    const char *name;  /* as the program tells it: "x86-64-v4" */
+    const char *march; /* flag of the C compiler; NULL: none */
+    const char *needs; /* features that the program asks for at its start */
+    int isa;           /* CpuLevel */
 } Cpu;
 
-/* False after a message: no such CPU. */
-bool cpu_find(const char *name, Cpu *cpu);
+typedef struct Toolchain {
+    Arena *arena;
+    const char *lib;       /* folder with libmpcrt.a and include/ */
+    const char *const *cc; /* words of the C compiler's command, ending in NULL */
+    int level;             /* -O */
+    bool verbose;
+} Toolchain;
 
-/* Where lib/mpc lies, relative to mpc's own executable; NULL after a message. */
-const char *toolchain_home(Arena *a);
-
-typedef struct Compile {
-    const Cpu *cpu;
-    const char *home;   /* toolchain_home() */
-    const char *source; /* the C file */
-    const char *output;
-    const char *level; /* "3" */
-    bool verbose;      /* print the command */
-} Compile;
-
-/* Runs the C compiler. Exit status of mpc: 0, or 1 after a message. */
-int toolchain_compile(Arena *a, const Compile *c);
-
-/* A new file NAME.c to write the program's text to, in $TMPDIR; NULL after a message. */
-char *toolchain_temporary(Arena *a, const char *name, int *fd);
+/* Each of these gives false after a message on stderr. */
+bool toolchain_find(Toolchain *t, Arena *a);
+bool toolchain_cpu(const Toolchain *t, const char *name, Cpu *cpu);
+/* Compiles `text` to the program `out`; leaves nothing behind when it cannot. */
+bool toolchain_compile(const Toolchain *t, const Cpu *cpu, const char *text, size_t size,
+                       const char *out);
+/* May a program be written there? Asked before time is spent. */
+bool toolchain_can_write(const char *out);
 
 #endif
