@@ -28,22 +28,34 @@ typedef struct Autocast {
 
 /* ---- reasons ------------------------------------------------------------------------------------- */
 
-/* Why an op is on the float32 list, where it is not for the range of its results. */
-static const char *const float_reason[OP_COUNT] = {
-    [OP_cross_entropy] = "exp and log lose range in f16",
-    [OP_softmax] = "exp and log lose range in f16",
-    [OP_log_softmax] = "exp and log lose range in f16",
-    [OP_logsumexp] = "exp and log lose range in f16",
-    [OP_softplus] = "exp and log lose range in f16",
-    [OP_logsigmoid] = "exp and log lose range in f16",
-    [OP_exp] = "its range does not fit f16",
-    [OP_expm1] = "its range does not fit f16",
-    [OP_log] = "its range does not fit f16",
-    [OP_log1p] = "its range does not fit f16",
-    [OP_sum] = "long sums lose digits in f16",
-    [OP_mean] = "long sums lose digits in f16",
-    [OP_var] = "long sums lose digits in f16",
+/* Why an op is on the float32 list. bf16 has f32's range and few digits; f16 more digits and a small range. */
+typedef enum Loss { LOSS_powers, LOSS_exp, LOSS_range, LOSS_sums } Loss;
+
+static const Loss float_loss[OP_COUNT] = {
+    [OP_cross_entropy] = LOSS_exp, [OP_softmax] = LOSS_exp,  [OP_log_softmax] = LOSS_exp,
+    [OP_logsumexp] = LOSS_exp,     [OP_softplus] = LOSS_exp, [OP_logsigmoid] = LOSS_exp,
+    [OP_exp] = LOSS_range,         [OP_expm1] = LOSS_range,  [OP_log] = LOSS_range,
+    [OP_log1p] = LOSS_range,       [OP_sum] = LOSS_sums,     [OP_mean] = LOSS_sums,
+    [OP_var] = LOSS_sums,
 };
+
+static const char *float_reason(Autocast *a, Op op, DType low)
+{
+    static const char *const in_f16[] = {
+        [LOSS_powers] = "powers and quotients overflow in",
+        [LOSS_exp] = "exp and log lose range in",
+        [LOSS_range] = "its range does not fit",
+        [LOSS_sums] = "long sums lose digits in",
+    };
+    static const char *const in_bf16[] = {
+        [LOSS_powers] = "powers and quotients lose digits in",
+        [LOSS_exp] = "exp and log lose digits in",
+        [LOSS_range] = "its digits do not fit",
+        [LOSS_sums] = "long sums lose digits in",
+    };
+    return arena_printf(a->c->arena, "on the float32 list: %s %s",
+                        (low == DT_bf16 ? in_bf16 : in_f16)[float_loss[op]], dtype_info[low].name);
+}
 
 static bool casts_parameter(const Node *n)
 {
@@ -214,9 +226,7 @@ static void cast_by_class(Autocast *a, Node *n, DType low)
         retype(a, n, low);
         break;
     case CAST_Float:
-        n->why = arena_printf(a->c->arena, "on the float32 list: %s",
-                              float_reason[n->op] ? float_reason[n->op]
-                                                  : "powers and quotients overflow in f16");
+        n->why = float_reason(a, n->op, low);
         cast_operands(a, n, DT_f32);
         retype(a, n, DT_f32);
         break;
