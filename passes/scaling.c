@@ -447,8 +447,9 @@ static Node *rescaled(Scaling *s, Node *scale, double factor)
     return build_cast(&s->b, product, DT_f32);
 }
 
-static void update_scaler(Scaling *s, const Node *n)
+static void update_scaler(Scaling *s, const Node *n, GradSet *set)
 {
+    (void)set;
     const Decl *scaler = enabled_scaler(s, n);
     if (scaler == NULL) {
         return;
@@ -509,6 +510,20 @@ static GradSet *new_set(Scaling *s, const Node *n)
     return set;
 }
 
+static void expand_unscale(Scaling *s, const Node *n, GradSet *set)
+{
+    const Decl *scaler = enabled_scaler(s, n);
+    if (scaler != NULL) {
+        unscale(s, n, set, marker_optimizer(s, n), scaler);
+    }
+}
+
+static void (*const expand[OP_COUNT])(Scaling *s, const Node *n, GradSet *set) = {
+    [OP_unscale] = expand_unscale,      [OP_clip_grad_norm] = clip_norm,
+    [OP_clip_grad_value] = clip_value,  [OP_optimizer_step] = step_optimizer,
+    [OP_scaler_update] = update_scaler,
+};
+
 static void expand_marker(Scaling *s, Node *n)
 {
     GradSet *set = n->op == OP_gradients ? new_set(s, n) : node_map_get(&s->sets, n->in[0]);
@@ -516,20 +531,8 @@ static void expand_marker(Scaling *s, Node *n)
         ICE("%s without gradients", op_info[n->op].name);
     }
     node_map_put(s->c->scratch, &s->sets, n, set);
-    if (s->failed) {
-        return;
-    }
-    switch (n->op) {
-    case OP_unscale:
-        if (enabled_scaler(s, n) != NULL) {
-            unscale(s, n, set, marker_optimizer(s, n), enabled_scaler(s, n));
-        }
-        break;
-    case OP_clip_grad_norm: clip_norm(s, n, set); break;
-    case OP_clip_grad_value: clip_value(s, n, set); break;
-    case OP_optimizer_step: step_optimizer(s, n, set); break;
-    case OP_scaler_update: update_scaler(s, n); break;
-    default: break;
+    if (expand[n->op] != NULL && !s->failed) {
+        expand[n->op](s, n, set);
     }
 }
 
@@ -569,6 +572,9 @@ static bool expand_graph(PassCtx *c, Graph *g)
     Scaling s = {.c = c, .g = g};
     s.b = (Builder){.graph = g, .diag = c->diag};
     for (int i = 0; i < g->nnodes; i++) {
+        if (g->nodes[i]->op == OP_backward) {
+            return true; /* autodiff was left out: there is nothing to expand yet */
+        }
         if (g->nodes[i]->op == OP_gradients) {
             NodeMap seen = {0};
             const Decl *d = scaler_behind(&s, g->nodes[i], &seen);

@@ -501,7 +501,7 @@ static bool report(PassCtx *c, PassId id, const Graph *g, const char *how, const
 {
     if (c->opt->verbose) {
         fprintf(c->opt->report != NULL ? c->opt->report : stderr,
-                "verify %-9s @%-14s %-20s %3d compared, largest difference %.1e\n",
+                "verify %-9s @%-24s %-18s %3d compared, largest difference %.1e\n",
                 pass_info[id].name, g->name, how, f->compared, f->worst);
     }
     if (f->wrong != NULL) {

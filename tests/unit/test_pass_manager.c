@@ -51,7 +51,7 @@ static char *text_of(const Module *m)
 static char *scratch_path(const char *name)
 {
     static char path[256];
-    snprintf(path, sizeof path, "/tmp/mpc-pass-%ld-%s", (long)getpid(), name);
+    snprintf(path, sizeof path, "mpc-pass-%ld-%s", (long)getpid(), name);
     return path;
 }
 
