@@ -131,6 +131,8 @@ static void put_place(Text *t, Loc loc)
         text_puts(t, "mpc:");
     else if (loc.line < 1)
         text_printf(t, "%s:", loc.file->path);
+    else if (loc.col < 1) /* places that an .ir file gives may be lines alone */
+        text_printf(t, "%s:%d:", loc.file->path, loc.line);
     else
         text_printf(t, "%s:%d:%d:", loc.file->path, loc.line, loc.col);
 }
