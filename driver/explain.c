@@ -147,7 +147,7 @@ static void text_head(Text *t, const Module *m)
         before = ", ";
     }
     if (has_copies(m)) {
-        text_printf(t, "%sf32 master weights", before);
+        text_printf(t, "%sfp32 master weights", before);
         before = ", ";
     }
     text_puts(t, before[0] == ',' ? ")\n" : "\n");
@@ -162,7 +162,7 @@ static void text_op(Text *t, const Node *n, int op_width)
     const char *what = n->name == NULL
                            ? op_info[n->op].name
                            : arena_printf(t->arena, "%s %s", op_info[n->op].name, n->name);
-    text_printf(t, "%4s  %-*s  %-10s  %s\n", line, op_width, what, type_text(t->arena, n), n->why);
+    text_printf(t, "%4s  %-*s  %-11s  %s\n", line, op_width, what, type_text(t->arena, n), n->why);
 }
 
 static int op_width(const Module *m)
@@ -207,7 +207,7 @@ void explain_text(FILE *out, const Module *m, const PassCounts *counts)
     Text *t = text_new(arena);
     int width = op_width(m), shown = 0;
     text_head(t, m);
-    text_printf(t, "line  %-*s  %-10s  why\n", width, "op", "type");
+    text_printf(t, "line  %-*s  %-11s  why\n", width, "op", "type");
     for (int i = 0; i < m->ngraphs; i++) {
         shown += is_shown_graph(m, m->graphs[i]);
     }

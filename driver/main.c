@@ -168,7 +168,8 @@ static bool front(Job *j, int *status)
     return j->m != NULL && !diag_failed(j->diag);
 }
 
-static bool run_passes(Job *j)
+/* The passes that are left, up to stop_after (NULL: all). */
+static bool run_passes(Job *j, const char *stop_after)
 {
     const Options *o = &j->opt;
     PassOptions opt = {.precision = o->precision,
@@ -181,9 +182,40 @@ static bool run_passes(Job *j)
                        .dump_dir = o->dump_dir,
                        .ndisabled = o->disabled.n,
                        .disabled = o->disabled.at,
-                       .stop_after = o->stop_after,
+                       .stop_after = stop_after,
                        .counts = &j->counts};
     return passes_run(j->m, &opt, j->diag);
+}
+
+/* In the ops of the file, so before decompose: what is left of the passes runs afterwards. */
+static bool explain(Job *j)
+{
+    PassId last;
+    bool early =
+        j->opt.stop_after != NULL && pass_find(j->opt.stop_after, &last) && last < PASS_simplify;
+    bool late = pass_find(j->m->last_pass, &last) && last >= PASS_simplify;
+    if (!late && !run_passes(j, early ? j->opt.stop_after : pass_info[PASS_simplify].name)) {
+        return false;
+    }
+    if (j->opt.explain == EXPLAIN_text) {
+        explain_text(stdout, j->m, &j->counts);
+    } else {
+        explain_json(stdout, j->m, &j->counts);
+    }
+    return true;
+}
+
+static bool all_passes(Job *j)
+{
+    if (j->opt.explain != EXPLAIN_no && !explain(j)) {
+        return false;
+    }
+    PassId last, stop = PASS_COUNT - 1;
+    if (j->opt.stop_after != NULL) {
+        pass_find(j->opt.stop_after, &stop);
+    }
+    bool done = pass_find(j->m->last_pass, &last) && last >= stop;
+    return done || run_passes(j, j->opt.stop_after);
 }
 
 /* The absolute folder of the .mpt, which programs look for their data in. */
@@ -245,11 +277,6 @@ static int make_program(Job *j, const Plan *plan)
 static int back(Job *j)
 {
     const Options *o = &j->opt;
-    if (o->explain == EXPLAIN_text) {
-        explain_text(stdout, j->m, &j->counts);
-    } else if (o->explain == EXPLAIN_json) {
-        explain_json(stdout, j->m, &j->counts);
-    }
     if (o->emit == EMIT_none || o->emit == EMIT_ir) {
         FILE *f = o->emit == EMIT_ir ? output_open(j) : stdout;
         if (f == NULL) {
@@ -325,7 +352,7 @@ static int compile(Job *j)
     bool as_read = is_ir(j) && o->emit == EMIT_ir && o->stop_after == NULL &&
                    o->dump_after == NULL && o->explain == EXPLAIN_no && !o->verify_ir &&
                    !o->verify_passes;
-    if (!as_read && !run_passes(j)) {
+    if (!as_read && !all_passes(j)) {
         return STATUS_usage;
     }
     stage(j, "passes");
