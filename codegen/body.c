@@ -429,7 +429,8 @@ static void define_cast(Body *b, int s)
     if (dtype_is_low(v->dtype)) {
         bind_narrow(b, s, text, false);
     } else {
-        bind_wide(b, s, text, false);
+        /* a widened integer gets a name: compared in place, C compilers know its small range and warn */
+        bind_wide(b, s, text, dtype_info[v->dtype].is_int && !dtype_info[from].is_float);
     }
 }
 

@@ -311,10 +311,10 @@ static void evaluate_emit(Emit *e, HostText *h, int number)
     ln(e, "struct Vars *vars = r->host;");
     ln(e, "double means[%d];", s->nvars);
     ln(e, "MpcBatch batch;");
-    ln(e, "MpcEval eval;");
+    ln(e, "MpcEval measured;");
     ln_blank(e);
-    ln(e, "mpc_eval_begin(r, &eval, %s, metrics, %d, %s);", quoted(e->arena, s->target), s->nvars,
-       loader);
+    ln(e, "mpc_eval_begin(r, &measured, %s, metrics, %d, %s);", quoted(e->arena, s->target),
+       s->nvars, loader);
     ln_open(e, "while (mpc_loader_next(%s, &batch))", loader);
     ln(e, "const struct %s_result s = %s(r, &batch);", h->graphs[g].name, h->graphs[g].name);
     Text *values = text_new(e->arena);
@@ -323,9 +323,9 @@ static void evaluate_emit(Emit *e, HostText *h, int number)
     }
     ln(e, "const double values[] = {%s};", values->at);
     ln_blank(e);
-    ln(e, "mpc_eval_add(r, &eval, values, batch.n);");
+    ln(e, "mpc_eval_add(r, &measured, values, batch.n);");
     ln_close(e, "");
-    ln(e, "mpc_eval_end(r, &eval, %s, means);", loader);
+    ln(e, "mpc_eval_end(r, &measured, %s, means);", loader);
     for (int i = 0; i < s->nvars; i++) {
         ln(e, "vars->%s = means[%d];", var_field(e, h, s->vars[i]), i);
     }

@@ -210,8 +210,10 @@ static const char *const reserved[] = {
 
 /* What emitted functions call their own variables; kernels and buffers must not hide them. */
 static const char *const local_words[] = {
-    "a", "args", "b", "batch", "calls", "col", "first", "g", "hi",   "i", "j",    "k", "lo",
-    "n", "p",    "q", "r",     "row",   "s",   "seed",  "t", "tile", "u", "vars", "w", "cut",
+    "a",        "arena",   "args", "b",    "batch", "calls",  "col",  "cut",    "done",
+    "end",      "first",   "g",    "hi",   "i",     "j",      "k",    "lo",     "means",
+    "measured", "metrics", "n",    "p",    "packs", "q",      "r",    "result", "row",
+    "s",        "seed",    "t",    "tile", "u",     "values", "vars", "w",
 };
 
 static bool is_taken(const Names *n, const char *name)
