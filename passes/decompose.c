@@ -15,6 +15,7 @@
  * becomes one, so both end in one kernel. */
 #include "passes/ctx.h"
 
+/* What n becomes; NULL: it stays. */
 typedef Node *Decompose(Builder *b, const Node *n);
 
 static DType wide(DType dt)
@@ -30,6 +31,17 @@ static Node *reduce_axis(Builder *b, Op op, Node *x, int axis)
 static Node *drop_axis(Builder *b, Node *x, const Node *like)
 {
     return x == NULL ? NULL : build_reshape(b, x, &like->dims);
+}
+
+/* A cast of an argument is computed where it is used, which can be at other axes than its own only if nothing
+ * stands between the reshape and memory: reshape(cast x) -> cast(reshape x). */
+static Node *decompose_reshape(Builder *b, const Node *n)
+{
+    Node *cast = n->in[0];
+    if (cast->op != OP_cast || pass_behind_moves(cast->in[0])->op != OP_arg) {
+        return NULL;
+    }
+    return build_cast(b, build_reshape(b, cast->in[0], &n->dims), n->dtype);
 }
 
 /* exp(x - max) and its parts along an axis; all keep the axis. */
@@ -195,44 +207,54 @@ static Node *decompose_cross_entropy_grad(Builder *b, const Node *n)
     return build3(b, OP_where, l.valid, build2(b, OP_mul, excess, share), zero);
 }
 
+/* Indices of the row without a gradient become -1, which no row has. */
+static Node *decompose_embedding_grad(Builder *b, const Node *n)
+{
+    double padding = (double)attrs_int(&n->attrs, ATTR_padding_idx, -1);
+    Attrs attrs = {0};
+    attrs_set_int(b->graph->arena, &attrs, ATTR_rows, attrs_int(&n->attrs, ATTR_rows, 0));
+    Node *at = build_cast(b, n->in[1], DT_i32);
+    if (padding >= 0) {
+        Node *skip = build2(b, OP_eq, at, build_const(b, DT_i32, padding));
+        at = build3(b, OP_where, skip, build_const(b, DT_i32, -1), at);
+    }
+    return build(b, OP_embedding_grad, 2, (Node *[]){n->in[0], at}, attrs);
+}
+
 static Decompose *const table[OP_COUNT] = {
+    [OP_reshape] = decompose_reshape,
     [OP_softmax] = decompose_softmax,
     [OP_log_softmax] = decompose_log_softmax,
     [OP_logsumexp] = decompose_logsumexp,
     [OP_var] = decompose_var,
     [OP_argmax] = decompose_argmax,
     [OP_linear] = decompose_linear,
+    [OP_embedding_grad] = decompose_embedding_grad,
     [OP_cross_entropy] = decompose_cross_entropy,
     [OP_cross_entropy_grad] = decompose_cross_entropy_grad,
 };
 
-static bool decompose_graph(PassCtx *c, Graph *g)
+static void decompose_graph(PassCtx *c, Graph *g)
 {
     Rebuild r = rebuild_begin(g, c->scratch);
     for (int i = 0; i < r.n; i++) {
         Node *n = r.old[i];
         rebuild_operands(&r, n);
-        if (table[n->op] == NULL) {
-            rebuild_keep(&r, n);
-            continue;
-        }
         Builder b = {.graph = g, .diag = c->diag, .loc = n->loc, .name = n->name, .why = n->why};
-        Node *by = table[n->op](&b, n);
-        if (by == NULL) {
-            return false;
+        Node *by = table[n->op] != NULL ? table[n->op](&b, n) : NULL;
+        if (by != NULL) {
+            rebuild_replace(&r, n, build_cast(&b, by, n->dtype));
+        } else {
+            rebuild_keep(&r, n);
         }
-        rebuild_replace(&r, n, build_cast(&b, by, n->dtype));
     }
     rebuild_end(&r);
-    return true;
 }
 
 bool pass_decompose(PassCtx *c)
 {
     for (int i = 0; i < c->m->ngraphs; i++) {
-        if (!decompose_graph(c, c->m->graphs[i])) {
-            return false;
-        }
+        decompose_graph(c, c->m->graphs[i]);
     }
-    return pass_simplify(c);
+    return !diag_failed(c->diag) && pass_simplify(c);
 }
