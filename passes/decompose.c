@@ -151,6 +151,21 @@ static Node *decompose_linear(Builder *b, const Node *n)
     return build_reshape(b, y, &n->dims);
 }
 
+/* A vector as a matrix of one row on the left, of one column on the right. */
+static Node *as_matrix(Builder *b, Node *x, bool left)
+{
+    Dims d = {.rank = 2, .d = {left ? dim_of(1) : x->dims.d[0], left ? x->dims.d[0] : dim_of(1)}};
+    return x->dims.rank == 1 ? build_reshape(b, x, &d) : x;
+}
+
+static Node *decompose_matmul(Builder *b, const Node *n)
+{
+    bool trans[2] = {attrs_bool(&n->attrs, ATTR_trans_a) && n->in[0]->dims.rank > 1,
+                     attrs_bool(&n->attrs, ATTR_trans_b) && n->in[1]->dims.rank > 1};
+    Node *x = as_matrix(b, n->in[0], true), *y = as_matrix(b, n->in[1], false);
+    return build_reshape(b, build_matmul(b, x, y, trans[0], trans[1], n->dtype), &n->dims);
+}
+
 /* What cross entropy and its gradient are made of; per row, the class axis kept with length 1. */
 typedef struct Loss {
     Exponentials s;
@@ -213,8 +228,9 @@ static Node *decompose_embedding_grad(Builder *b, const Node *n)
     double padding = (double)attrs_int(&n->attrs, ATTR_padding_idx, -1);
     Attrs attrs = {0};
     attrs_set_int(b->graph->arena, &attrs, ATTR_rows, attrs_int(&n->attrs, ATTR_rows, 0));
-    Node *at = build_cast(b, n->in[1], DT_i32);
+    Node *at = n->in[1];
     if (padding >= 0) {
+        at = build_cast(b, at, DT_i32);
         Node *skip = build2(b, OP_eq, at, build_const(b, DT_i32, padding));
         at = build3(b, OP_where, skip, build_const(b, DT_i32, -1), at);
     }
@@ -229,6 +245,7 @@ static Decompose *const table[OP_COUNT] = {
     [OP_var] = decompose_var,
     [OP_argmax] = decompose_argmax,
     [OP_linear] = decompose_linear,
+    [OP_matmul] = decompose_matmul,
     [OP_embedding_grad] = decompose_embedding_grad,
     [OP_cross_entropy] = decompose_cross_entropy,
     [OP_cross_entropy_grad] = decompose_cross_entropy_grad,

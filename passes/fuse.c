@@ -278,7 +278,8 @@ static bool join(Fusion *f, Cluster *c, Node *n)
     }
     Gather g = {.f = f, .c = c};
     Walk w = {.f = f, .space = &c->space, .fn = gather_root, .ctx = &g};
-    if (!walk_operands(&w, n, &map) || !no_cycle(f, c, &g.reads)) {
+    if (!walk_operands(&w, n, &map) || !no_cycle(f, c, &g.reads) ||
+        (c->kind == KERNEL_Row && !fuse_in_line(f, c, n, per_row))) {
         return false;
     }
     add_node(f, c, n, per_row, &g.reads);
@@ -404,8 +405,14 @@ static bool join_rows(Fusion *f, Cluster *c, Node *n, const Reduction *r)
     if (!walk_node(&w, n->in[0], &r->map) || !no_cycle(f, c, &g.reads)) {
         return false;
     }
-    c->kind = KERNEL_Row;
-    c->nreduce = r->nreduce;
+    Cluster row = *c;
+    row.kind = KERNEL_Row;
+    row.nreduce = r->nreduce;
+    if (!fuse_in_line(f, &row, n, true)) {
+        return false;
+    }
+    c->kind = row.kind;
+    c->nreduce = row.nreduce;
     add_node(f, c, n, true, &g.reads);
     return true;
 }

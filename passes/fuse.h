@@ -60,6 +60,7 @@ typedef struct Walk {
     const Fusion *f;
     const Dims *space;
     Visit *fn;
+    Visit *leaf; /* for each iota and uniform, with the number that stands for its element; NULL: not wanted */
     void *ctx;
     Node *blocked;
 } Walk;
@@ -74,6 +75,11 @@ void gather_maps(const Node *embedding, const IndexMap *map, IndexMap *indices, 
 /* The map from a cluster's space to the operand of one of its reductions. */
 bool reduction_map(const Fusion *f, const Cluster *c, const Node *n, IndexMap *map);
 IndexMap random_key_map(const IndexMap *map); /* to the keys of a uniform */
+/* What an iota counts, or which element within its sample a uniform is. false: not affine. */
+bool leaf_linear(const Node *leaf, const IndexMap *map, Linear *at);
+/* fuse_line.c: may n join c, as far as the reduced axes of its kernel must become one? per_row: n does not vary
+ * along them. */
+bool fuse_in_line(const Fusion *f, const Cluster *c, Node *n, bool per_row);
 
 bool fuse_is_root(const Fusion *f, const Node *n);
 bool fuse_needs(const Fusion *f, int from, int target); /* also through others */

@@ -1,6 +1,8 @@
 /* fuse_walk.c: following operands through what is virtual, to what is in memory. See fuse.h. */
 #include "passes/fuse.h"
 
+#include <string.h>
+
 bool fuse_is_root(const Fusion *f, const Node *n)
 {
     return n->op == OP_arg || f->is_real[n->id];
@@ -98,9 +100,30 @@ static bool walk_embedding(Walk *w, Node *n, const IndexMap *map)
     return visit(w, n->in[0], &row, &n->in[0]->dims) && walk_node(w, n->in[1], &indices);
 }
 
+bool leaf_linear(const Node *leaf, const IndexMap *map, Linear *at)
+{
+    *at = (Linear){0};
+    if (leaf->op == OP_uniform) {
+        IndexMap element = *map;
+        element.off[0] = dim_of(0);
+        memset(element.m[0], 0, sizeof element.m[0]);
+        return map_linear(&element, &leaf->dims, at);
+    }
+    int axis = (int)attrs_int(&leaf->attrs, ATTR_axis, 0);
+    at->offset = map->off[axis];
+    memcpy(at->stride, map->m[axis], sizeof at->stride);
+    return true;
+}
+
 bool walk_operands(Walk *w, Node *n, const IndexMap *map)
 {
     OpKind kind = op_info[n->op].kind;
+    if (w->leaf != NULL && (n->op == OP_iota || n->op == OP_uniform)) {
+        Linear at;
+        if (!leaf_linear(n, map, &at) || !w->leaf(w->ctx, n, &at)) {
+            return false;
+        }
+    }
     if (kind == KIND_Gather) {
         return walk_embedding(w, n, map);
     }

@@ -142,20 +142,13 @@ static int eval_leaf(Body *y, Node *n, const IndexMap *map)
     bool random = n->op == OP_uniform;
     Scalar s = scalar_of(n, random ? SC_uniform : SC_index);
     Linear at;
-    if (random) { /* the element within the sample: axes behind the first */
-        IndexMap element = *map;
-        Dims dims = n->dims;
-        element.off[0] = dim_of(0);
-        memset(element.m[0], 0, sizeof element.m[0]);
-        at = linear_of(n, &element, &dims);
+    if (!leaf_linear(n, map, &at)) {
+        ICE("%s: no index for this shape", op_info[n->op].name);
+    }
+    if (random) {
         IndexMap keys = random_key_map(map);
         s.in[s.nin++] = eval(y, n->in[0], &keys);
         s.path = attrs_str(&n->attrs, ATTR_path);
-    } else {
-        int axis = (int)attrs_int(&n->attrs, ATTR_axis, 0);
-        at.offset = map->off[axis];
-        memset(at.stride, 0, sizeof at.stride);
-        memcpy(at.stride, map->m[axis], sizeof at.stride);
     }
     s.at.offset = at.offset;
     memcpy(s.at.stride, at.stride, sizeof s.at.stride);
