@@ -1,6 +1,7 @@
 /* verify.c: whether a module is what every layer may rely on: structure, types and shapes (by the rules
  * of shape.c), attributes, names. Runs after the reader and between passes; what it finds in a module
- * that the compiler made is our own bug, and in an .ir file its writer's. Host programs: verify_host.c. */
+ * that the compiler made is our own bug, and in an .ir file its writer's. Host programs: verify_host.c.
+ * Batches: verify_data.c. */
 #include "ir/verify.h"
 
 #include <string.h>
@@ -368,6 +369,11 @@ bool module_verify(const Module *m, Diag *diag)
             verify_fail(&v, m->graphs[i]->loc, "graph @%s is given twice", m->graphs[i]->name);
         }
         verify_graph(&v, m->graphs[i]);
+    }
+    for (int i = 0; v.ok && i < m->ndecls; i++) {
+        if (m->decls[i]->kind == DECL_data) {
+            verify_data(&v, m->decls[i]);
+        }
     }
     verify_host(&v);
     arena_free(v.scratch);

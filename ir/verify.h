@@ -1,4 +1,4 @@
-/* verify.h: what verify.c and verify_host.c share. */
+/* verify.h: what verify.c, verify_host.c and verify_data.c share. */
 #ifndef MPC_IR_VERIFY_H
 #define MPC_IR_VERIFY_H
 
@@ -16,5 +16,8 @@ typedef struct Verify {
 void verify_fail(Verify *v, Loc loc, const char *fmt, ...) MPC_PRINTF(3, 4);
 void verify_expr(Verify *v, const HostExpr *e, Loc loc);
 void verify_host(Verify *v);
+void verify_data(Verify *v, const Decl *d);
+void verify_batch(Verify *v, const Graph *g,
+                  const char *loader); /* what g takes from its batches */
 
 #endif

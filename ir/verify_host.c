@@ -106,7 +106,8 @@ void verify_expr(Verify *v, const HostExpr *e, Loc loc)
 /* ---- statements ------------------------------------------------------------------------------ */
 
 typedef struct Where {
-    bool loop, batch;
+    bool loop;
+    const char *loader; /* of the loop over batches around it */
     int depth;
 } Where;
 
@@ -158,7 +159,7 @@ static void verify_call(Verify *v, const HostStmt *s, Where w)
 {
     const Graph *g = graph_of(v, s, s->target, GRAPH_Step);
     verify_vars(v, s);
-    if (!w.batch) {
+    if (w.loader == NULL) {
         verify_fail(v, s->loc, "a call of @%s outside of a loop over batches",
                     s->target != NULL ? s->target : "");
     }
@@ -166,6 +167,9 @@ static void verify_call(Verify *v, const HostStmt *s, Where w)
         if (host_results(g, s->vars[i]) == 0) {
             verify_fail(v, s->loc, "@%s gives no '%s'", g->name, s->vars[i]);
         }
+    }
+    if (g != NULL && v->ok) {
+        verify_batch(v, g, w.loader);
     }
 }
 
@@ -180,6 +184,11 @@ static void verify_evaluate(Verify *v, const HostStmt *s)
     }
     if (s->loader == NULL || module_find(v->m, DECL_loader, s->loader->name) != s->loader) {
         verify_fail(v, s->loc, "evaluate without a loader");
+    } else if (!str_eq(attrs_str(&s->loader->attrs, ATTR_dataset), s->target)) {
+        verify_fail(v, s->loc, "loader %s is of another data set", s->loader->name);
+    }
+    if (g != NULL && v->ok) {
+        verify_batch(v, g, s->loader->name);
     }
 }
 
@@ -187,7 +196,7 @@ static void verify_block(Verify *v, const HostBlock *b, Where w);
 
 static void verify_stmt(Verify *v, const HostStmt *s, Where w)
 {
-    Where in = {w.loop, w.batch, w.depth + 1};
+    Where in = {w.loop, w.loader, w.depth + 1};
     switch (s->kind) {
     case HS_assign:
         verify_var(v, s, s->var);
@@ -201,7 +210,8 @@ static void verify_stmt(Verify *v, const HostStmt *s, Where w)
         break;
     case HS_batches:
         verify_decl_name(v, s, DECL_loader);
-        in.loop = in.batch = true;
+        in.loop = true;
+        in.loader = s->target;
         break;
     case HS_if: verify_expr(v, s->expr, s->loc); break;
     case HS_break:

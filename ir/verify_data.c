@@ -1,0 +1,173 @@
+/* verify_data.c: what graphs take from batches against what data sets and prepare graphs give. */
+#include "ir/verify.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/base/strutil.h"
+
+typedef struct Field {
+    DType dtype;
+    Dims dims; /* of one sample */
+} Field;
+
+/* "image: u8[28, 28]"; the name's length through *name_len. False: it is no field. */
+static bool read_field(const char *text, size_t *name_len, Field *f)
+{
+    *f = (Field){0};
+    const char *colon = strchr(text, ':');
+    if (colon == NULL || colon == text) {
+        return false;
+    }
+    *name_len = (size_t)(colon - text);
+    while (*name_len > 0 && text[*name_len - 1] == ' ') {
+        --*name_len;
+    }
+    const char *at = colon + 1 + strspn(colon + 1, " ");
+    char type[16];
+    size_t n = strcspn(at, "[ ");
+    if (n == 0 || n >= sizeof type) {
+        return false;
+    }
+    memcpy(type, at, n);
+    type[n] = 0;
+    at += n;
+    if (!dtype_find(type, &f->dtype) || f->dtype == DT_grads) {
+        return false;
+    }
+    if (*at == 0) {
+        return true;
+    }
+    do {
+        char *end;
+        long long k = strtoll(at + 1, &end, 10);
+        if (*at != (f->dims.rank == 0 ? '[' : ',') || end == at + 1 || k < 1 ||
+            f->dims.rank == MAX_RANK - 1) {
+            return false;
+        }
+        f->dims.d[f->dims.rank++] = dim_of(k);
+        at = end + strspn(end, " ");
+    } while (*at == ',');
+    return at[0] == ']' && at[1] == 0;
+}
+
+/* The data set whose files a part of it has. Parts are of earlier ones (verify_data), so this ends. */
+static const Decl *source_of(const Module *m, const Decl *d)
+{
+    while (d != NULL && attrs_str(&d->attrs, ATTR_of) != NULL) {
+        d = module_find(m, DECL_data, attrs_str(&d->attrs, ATTR_of));
+    }
+    return d;
+}
+
+static const Graph *prepare_of(const Module *m, const Decl *d)
+{
+    const char *name = NULL;
+    while (d != NULL && name == NULL) {
+        name = attrs_str(&d->attrs, ATTR_prepare);
+        const char *of = attrs_str(&d->attrs, ATTR_of);
+        d = of != NULL ? module_find(m, DECL_data, of) : NULL;
+    }
+    return name != NULL ? module_find_graph(m, name) : NULL;
+}
+
+static bool find_raw(const Module *m, const Decl *data, const char *name, Field *f)
+{
+    const Decl *source = source_of(m, data);
+    const Attr *fields = source != NULL ? attrs_find(&source->attrs, ATTR_fields) : NULL;
+    for (int i = 0; fields != NULL && i < fields->strs.n; i++) {
+        size_t n;
+        if (read_field(fields->strs.v[i], &n, f) && strlen(name) == n &&
+            strncmp(fields->strs.v[i], name, n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool find_prepared(const Graph *prepare, const char *name, Field *f)
+{
+    for (int i = 0; i < prepare->nresults; i++) {
+        const Node *value = prepare->results[i].value;
+        if (str_eq(prepare->results[i].name, name) && value != NULL && value->dims.rank > 0) {
+            f->dtype = value->dtype;
+            f->dims = (Dims){.rank = value->dims.rank - 1};
+            memcpy(f->dims.d, value->dims.d + 1, (size_t)f->dims.rank * sizeof f->dims.d[0]);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool takes(const Node *arg, const Field *f)
+{
+    if (arg->dtype != f->dtype || arg->dims.rank != f->dims.rank + 1) {
+        return false;
+    }
+    for (int i = 0; i < f->dims.rank; i++) {
+        if (!dim_equal(arg->dims.d[i + 1], f->dims.d[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void verify_fields(Verify *v, const Graph *g, const Decl *data, const Graph *prepare)
+{
+    for (int i = 0; i < g->nnodes; i++) {
+        const Node *n = g->nodes[i];
+        const char *name = n->op == OP_arg ? attrs_str(&n->attrs, ATTR_batch) : NULL;
+        Field f;
+        if (name == NULL) {
+            continue;
+        }
+        if (!(prepare != NULL ? find_prepared(prepare, name, &f)
+                              : find_raw(v->m, data, name, &f))) {
+            verify_fail(v, n->loc, "graph @%s: data set %s gives no field '%s'", g->name,
+                        data->name, name);
+        } else if (!takes(n, &f)) {
+            verify_fail(v, n->loc, "graph @%s: field '%s' of data set %s has another type or shape",
+                        g->name, name, data->name);
+        }
+    }
+}
+
+void verify_batch(Verify *v, const Graph *g, const char *loader)
+{
+    const Decl *d = loader != NULL ? module_find(v->m, DECL_loader, loader) : NULL;
+    const char *name = d != NULL ? attrs_str(&d->attrs, ATTR_dataset) : NULL;
+    const Decl *data = name != NULL ? module_find(v->m, DECL_data, name) : NULL;
+    if (data != NULL) {
+        verify_fields(v, g, data, prepare_of(v->m, data));
+    }
+}
+
+void verify_data(Verify *v, const Decl *d)
+{
+    const Attr *fields = attrs_find(&d->attrs, ATTR_fields);
+    const Attr *columns = attrs_find(&d->attrs, ATTR_columns);
+    const char *of = attrs_str(&d->attrs, ATTR_of), *prepare = attrs_str(&d->attrs, ATTR_prepare);
+    for (int i = 0; fields != NULL && i < fields->strs.n; i++) {
+        Field f;
+        size_t n;
+        if (!read_field(fields->strs.v[i], &n, &f)) {
+            verify_fail(v, d->loc, "data %s: '%s' is no field", d->name, fields->strs.v[i]);
+        }
+    }
+    if (columns != NULL && (fields == NULL || columns->strs.n != fields->strs.n)) {
+        verify_fail(v, d->loc, "data %s: not one entry of columns for each field", d->name);
+    }
+    for (int i = 0; of != NULL && i < v->m->ndecls && v->m->decls[i] != d; i++) {
+        if (v->m->decls[i]->kind == DECL_data && str_eq(v->m->decls[i]->name, of)) {
+            of = NULL;
+        }
+    }
+    if (of != NULL) {
+        verify_fail(v, d->loc, "data %s: it is a part of %s, which is not declared above", d->name,
+                    of);
+    }
+    const Graph *g = prepare != NULL && v->ok ? module_find_graph(v->m, prepare) : NULL;
+    if (g != NULL) {
+        verify_fields(v, g, d, NULL);
+    }
+}
