@@ -2,7 +2,8 @@
  *
  * Needs:   a lowered module. Types are as if every parameter were f32, nothing is cast for autocast yet.
  * Leaves:  every node's type and dims as its rule says; node->amp as the command line wants it;
- *          module->precision; with fp16 a scaler around every backward.
+ *          module->precision; with fp16 a scaler around every backward; logarithms of softmax and sigmoid in
+ *          their stable forms.
  *
  * --precision=X on a file with autocast of its own retypes those regions; f32 and bf16 also switch scalers
  * off. On a file without, the whole forward becomes one region:
@@ -174,6 +175,57 @@ static void add_scaler(PassCtx *c)
     }
 }
 
+/* ---- stable forms -------------------------------------------------------------------------------- */
+
+static bool is_one(const Node *n)
+{
+    return n->op == OP_const && attrs_float(&n->attrs, ATTR_value, 0) == 1;
+}
+
+/* What a logarithm is better computed as, because its operand underflows first; NULL: as it stands. */
+static Node *stable_log(Builder *b, const Node *log, const char **what)
+{
+    Node *x = log->in[0];
+    if (x->op == OP_softmax) {
+        *what = "log(softmax(x)) is computed as log_softmax(x)";
+        return build(b, OP_log_softmax, 1, x->in, x->attrs);
+    }
+    if (x->op == OP_sigmoid) {
+        *what = "log(sigmoid(x)) is computed as logsigmoid(x)";
+        return build1(b, OP_logsigmoid, x->in[0]);
+    }
+    if (x->op == OP_sub && is_one(x->in[0]) && x->in[1]->op == OP_sigmoid) {
+        *what = "log(1 - sigmoid(x)) is computed as logsigmoid(-x)";
+        return build1(b, OP_logsigmoid, build1(b, OP_neg, x->in[1]->in[0]));
+    }
+    return NULL;
+}
+
+static void stabilize(PassCtx *c, Graph *g)
+{
+    Rebuild r = rebuild_begin(g, c->scratch);
+    bool changed = false;
+    for (int i = 0; i < r.n; i++) {
+        Node *n = r.old[i];
+        rebuild_operands(&r, n);
+        Builder b = {g, c->diag, n->loc, n->amp, n->name, NULL};
+        const char *what = NULL;
+        Node *stable = n->op == OP_log ? stable_log(&b, n, &what) : NULL;
+        if (stable == NULL) {
+            rebuild_keep(&r, n);
+            continue;
+        }
+        changed = true;
+        stable->forced = n->forced;
+        diag_note(c->diag, n->loc, "%s, which does not underflow", what);
+        rebuild_replace(&r, n, stable);
+    }
+    rebuild_end(&r);
+    if (changed) {
+        graph_dce(g);
+    }
+}
+
 bool pass_infer(PassCtx *c)
 {
     DType precision = c->opt->precision;
@@ -193,6 +245,9 @@ bool pass_infer(PassCtx *c)
         Graph *g = c->m->graphs[i];
         for (int k = 0; k < g->nnodes; k++) {
             ok = infer_node(g, g->nodes[k], c->diag) && ok;
+        }
+        if (ok) {
+            stabilize(c, g);
         }
     }
     return ok;

@@ -173,6 +173,12 @@ bool passes_run(Module *m, const PassOptions *opt, Diag *diag)
     PassCounts *counts = opt->counts != NULL ? opt->counts : &local;
     Crash crash = {.opt = opt, .program = m->name};
     bool ok = !opt->verify_ir || module_verify(m, diag);
+    if (opt->precision != DT_none && first_pass(m) > PASS_infer && opt->precision != m->precision) {
+        diag_error(diag, loc_none(),
+                   "--precision comes too late: %s is IR after the pass %s, its types are decided",
+                   m->name, m->last_pass);
+        ok = false;
+    }
     ice_hook(crash_report, &crash);
     for (int id = first_pass(m); id < PASS_COUNT && ok; id++) {
         crash_capture(&crash, m, pass_info[id].name);

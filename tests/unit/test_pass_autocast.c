@@ -296,6 +296,33 @@ static void test_scaled_loss_is_f32(void **unused)
     region_end(&r);
 }
 
+/* log(softmax), log(sigmoid), log(1 - sigmoid) where the arguments of exp are large. */
+static void test_stable_logarithms(void **unused)
+{
+    (void)unused;
+    Region r = region_new(DT_none);
+    Node *x = batch(&r, "x");
+    Node *s = build1(&r.b, OP_sigmoid, x);
+    Node *logs[] = {build1(&r.b, OP_log, with_axis(&r, OP_softmax, x, 1)), build1(&r.b, OP_log, s),
+                    build1(&r.b, OP_log, op2(&r, OP_sub, number(&r, 1), s))};
+    const char *const names[] = {"a", "b", "c"};
+    for (int i = 0; i < 3; i++) {
+        graph_result(r.g, RESULT_Host, names[i],
+                     build_reduce(&r.b, OP_amin, logs[i], -1, NULL, false));
+    }
+    machine_compile(&r.mc, DT_none, "infer", true);
+    assert_non_null(strstr(diag_text(r.mc.diag), "log(softmax(x)) is computed as log_softmax(x)"));
+    Value *v = value_new(r.mc.arena, DT_f32, 2, (int64_t[]){4, 8});
+    v->v[0] = 800;
+    v->v[1] = -800;
+    machine_set(&r.mc, "x", v);
+    machine_call(&r.mc, "step");
+    assert_true(machine_get(&r.mc, "a")->v[0] == -1600);
+    assert_true(machine_get(&r.mc, "b")->v[0] == -800);
+    assert_true(machine_get(&r.mc, "c")->v[0] == -800);
+    region_end(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +331,7 @@ int main(void)
         cmocka_unit_test(test_constants),
         cmocka_unit_test(test_types_of_the_file),
         cmocka_unit_test(test_scaled_loss_is_f32),
+        cmocka_unit_test(test_stable_logarithms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
