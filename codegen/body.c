@@ -32,7 +32,7 @@ static const Scalar *scalar(const Body *b, int s)
 Body body_new(Emit *e, Unit *u)
 {
     int n = u->k.nscalars;
-    Body b = {.e = e, .u = u, .k = &u->k, .names = names_new(e->arena, &u->names)};
+    Body b = {.e = e, .u = u, .k = &u->k, .names = names_new(e->arena, &u->names, true)};
     b.value = ARENA_ARRAY(e->arena, Spelling, n + 1);
     b.local = ARENA_ARRAY(e->arena, const char *, n + 1);
     b.needed = ARENA_ARRAY(e->arena, bool, n + 1);
@@ -171,6 +171,10 @@ const char *body_index(Body *b, const Access *at)
             term = arena_printf(a, stride.k < 0 ? "%s * (%lld)" : "%s * %lld", term,
                                 (long long)stride.k);
         }
+        bool whole = term == b->axis[i] && term[0] == '(' && strchr(term, ')')[1] == 0;
+        if (whole) { /* "(t.j + j)" stands for itself in a sum */
+            term = arena_strndup(a, term + 1, strlen(term) - 2);
+        }
         text = joined(a, text, "+", term);
     }
     if (at->index >= 0) {
@@ -217,8 +221,7 @@ const char *body_wide(Body *b, int s)
     return v->atomic ? v->wide : arena_printf(b->e->arena, "(%s)", v->wide);
 }
 
-/* The text without parentheses around it, for where a whole expression may stand. */
-static const char *bare(Body *b, int s)
+const char *body_bare(Body *b, int s)
 {
     while (is_alias(b, s)) {
         s = scalar(b, s)->in[0];
@@ -236,18 +239,39 @@ const char *body_memory(Body *b, int s, DType dt)
         if (from == dt && !is_alias(b, s) && b->value[s].narrow != NULL) {
             return b->value[s].narrow;
         }
-        return b->e->target->narrow(b->e->arena, dt, wide_type(from), bare(b, s));
+        return b->e->target->narrow(b->e->arena, dt, wide_type(from), body_bare(b, s));
     }
     if (from == dt || (dt == DT_f32 && dtype_is_low(from))) {
-        return bare(b, s);
+        return body_bare(b, s);
     }
-    return b->e->target->narrow(b->e->arena, dt, wide_type(from), bare(b, s));
+    return b->e->target->narrow(b->e->arena, dt, wide_type(from), body_bare(b, s));
 }
 
 void body_store(Body *b, const KOutput *out)
 {
     DType dt = b->k->operands[out->at.operand].dtype;
     ln(b->e, "%s = %s;", body_element(b, &out->at), body_memory(b, out->scalar, dt));
+}
+
+void body_draw(Body *b, int axis, int64_t length)
+{
+    Arena *a = b->e->arena;
+    for (int s = 0; s < b->k->nscalars; s++) {
+        const Scalar *v = scalar(b, s);
+        if (v->kind != SC_uniform || !b->needed[s] || b->value[s].wide != NULL ||
+            !dim_equal(v->at.stride[axis], dim_of(1)) || b->depth[v->in[0]] >= b->depth_of[axis]) {
+            continue;
+        }
+        const char *name = names_take(&b->names, "random");
+        const char *index = b->axis[axis];
+        b->axis[axis] = NULL;
+        b->u->used_seed = b->u->ever_seed = true;
+        ln(b->e, "float %s[%lld];", name, (long long)length);
+        ln(b->e, "mpc_uniform_run(%s, a->seed, 0x%08xu, %s, %s, %lld);", name, str_fnv1a(v->path),
+           body_wide(b, v->in[0]), body_index(b, &v->at), (long long)length);
+        b->axis[axis] = index;
+        body_set(b, s, arena_printf(a, "%s[%s]", name, index));
+    }
 }
 
 /* ---- expressions ----------------------------------------------------------------------------------- */
@@ -334,11 +358,22 @@ static bool fits_inline(const Body *b, int s, const char *text)
     return true;
 }
 
-static const char *local_name(Body *b, int s)
+/* What the user calls a value is the last of the steps that make it. */
+static bool owns_name(const Body *b, int s)
+{
+    for (int i = s + 1; i < b->k->nscalars; i++) {
+        if (scalar(b, i)->kind != SC_load && str_eq(scalar(b, i)->name, scalar(b, s)->name)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const char *body_name(Body *b, int s)
 {
     if (b->local[s] == NULL) {
         const Scalar *v = scalar(b, s);
-        const char *name = v->name;
+        const char *name = owns_name(b, s) ? v->name : NULL;
         if (v->kind == SC_load) {
             Text *t = text_new(b->e->arena);
             text_printf(t, "%s_", pointer(b, v->at.operand));
@@ -370,7 +405,7 @@ static void bind_wide(Body *b, int s, const char *text, bool must)
         b->value[s] = (Spelling){.wide = text, .atomic = is_atomic(text)};
         return;
     }
-    const char *name = local_name(b, s);
+    const char *name = body_name(b, s);
     ln(b->e, "const %s %s = %s;", wide_ctype(scalar(b, s)->dtype), name, text);
     b->value[s] = plain_value(name);
 }
@@ -385,7 +420,7 @@ static void bind_narrow(Body *b, int s, const char *text, bool must)
         return;
     }
     if (must || b->wide_uses[s] + b->narrow_uses[s] > 1) {
-        const char *name = local_name(b, s);
+        const char *name = body_name(b, s);
         ln(b->e, "const %s %s = %s;", memory_ctype(dt), name, text);
         text = name;
         wide = b->e->target->widen(b->e->arena, dt, text);
@@ -425,7 +460,7 @@ static void define_cast(Body *b, int s)
 {
     const Scalar *v = scalar(b, s);
     DType from = wide_type(scalar(b, v->in[0])->dtype);
-    const char *text = b->e->target->narrow(b->e->arena, v->dtype, from, bare(b, v->in[0]));
+    const char *text = b->e->target->narrow(b->e->arena, v->dtype, from, body_bare(b, v->in[0]));
     if (dtype_is_low(v->dtype)) {
         bind_narrow(b, s, text, false);
     } else {

@@ -42,11 +42,15 @@ void body_emit(Body *b, int depth); /* declares what is needed down to that dept
 void body_guard(Body *b);           /* returns early where the kernel says so */
 void body_set(Body *b, int scalar, const char *text); /* its value, as the emitter computed it */
 void body_forget(Body *b, int depth); /* values at that depth and deeper, and what is needed */
-const char *body_wide(Body *b, int scalar);
+const char *body_wide(Body *b, int scalar);             /* as an operand */
+const char *body_bare(Body *b, int scalar);             /* where a whole expression may stand */
 const char *body_memory(Body *b, int scalar, DType dt); /* as memory of that type holds it */
 const char *body_element(Body *b, const Access *at);    /* "x[i * 512 + j]" */
 const char *body_index(Body *b, const Access *at);      /* "i * 512 + j" */
+const char *body_name(Body *b, int scalar);             /* of the variable that holds it */
 void body_store(Body *b, const KOutput *out);
+/* Draws the random numbers of a loop along `axis`, `length` long, before it, four with one counter. */
+void body_draw(Body *b, int axis, int64_t length);
 bool body_is_costly(const Body *b, int scalar); /* worth keeping rather than computing twice */
 bool access_varies(const Access *at, int axis);
 

@@ -87,7 +87,7 @@ static void pack_side(Emit *e, Unit *u, Body *b, bool is_a)
         }
         const char *sm = unit_dim(e, u, matrix->at.stride[along]);
         const char *sk = unit_dim(e, u, matrix->at.stride[sum]);
-        ln(e, "mpc_pack_%s_%s(&g, %s, %s, %s);", is_a ? "a" : "b", dtype_info[matrix->dtype].name,
+        ln(e, "mpc_pack_%s_%s(g, %s, %s, %s);", is_a ? "a" : "b", dtype_info[matrix->dtype].name,
            from, is_a ? sm : sk, is_a ? sk : sm);
         return;
     }
@@ -100,7 +100,7 @@ static void pack_side(Emit *e, Unit *u, Body *b, bool is_a)
     const char *p = is_a ? "p" : "q";
     ln(e, "MpcPanel %s;", p);
     ln_blank(e);
-    ln_open(e, "for (mpc_panel_%s(&%s, &g, %s); mpc_panel_next(&%s);)", is_a ? "a" : "b", p,
+    ln_open(e, "for (mpc_panel_%s(&%s, g, %s); mpc_panel_next(&%s);)", is_a ? "a" : "b", p,
             k_first ? "MPC_ALONG_K" : "MPC_ACROSS_K", p);
     b->axis[along] = arena_printf(e->arena, "(%s.u + u)", p);
     b->axis[sum] = arena_printf(e->arena, "(%s.k + k)", p);
@@ -128,16 +128,23 @@ static void pack_side(Emit *e, Unit *u, Body *b, bool is_a)
     body_forget(b, 0);
 }
 
-/* The operands' panels: what the tile is to pack of each. */
-static void pack_sides(Emit *e, Unit *u)
+/* What packs the operands' panels, as far as the tile of the pack or the compute function is to pack them. */
+void contract_operands_emit(Emit *e, Unit *u)
 {
     Body b = body_new(e, u);
     for (int i = 0; i < u->k.nbatch; i++) {
-        b.axis[i] = u->k.nbatch == 1 ? "batch" : batch_name[i];
-        b.letter[i] = "b";
+        b.axis[i] = b.letter[i] = u->k.nbatch == 1 ? "batch" : batch_name[i];
+    }
+    if (u->k.nbatch > 1) {
+        unit_unravel(e, u, "batch", 0, u->k.nbatch, b.axis);
     }
     pack_side(e, u, &b, true);
     pack_side(e, u, &b, false);
+}
+
+static void pack_call(Emit *e, Unit *u)
+{
+    ln(e, u->k.nbatch > 0 ? "%s(a, &g, batch);" : "%s(a, &g);", u->operands_name);
 }
 
 void contract_pack_emit(Emit *e, Unit *u)
@@ -146,7 +153,7 @@ void contract_pack_emit(Emit *e, Unit *u)
     body_guard(&b);
     open_gemm(e, u, &b, true);
     ln_blank(e);
-    pack_sides(e, u);
+    pack_call(e, u);
 }
 
 void contract_emit(Emit *e, Unit *u)
@@ -158,7 +165,7 @@ void contract_emit(Emit *e, Unit *u)
     open_gemm(e, u, &b, false);
     ln(e, "MpcTile t;");
     ln_blank(e);
-    pack_sides(e, u);
+    pack_call(e, u);
     b.axis[at] = "(t.i + i)";
     b.letter[at] = "i";
     b.depth_of[at] = 1;

@@ -285,5 +285,5 @@ int data_tables_emit(Emit *e, const HostText *h)
     if (h->nloaders > 0) {
         loaders_emit(e, h);
     }
-    return 0;
+    return label_checks_emit(e);
 }

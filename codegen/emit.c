@@ -2,6 +2,7 @@
 #include "codegen/emit.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -11,13 +12,53 @@
 
 /* ---- lines ----------------------------------------------------------------------------------------- */
 
+enum { WIDTH = 100 };
+
+/* Where to break a line of C of which `room` columns fit: at a space outside strings, as far out of parentheses
+ * as the second half allows. 0: nowhere. */
+static size_t break_at(const char *s, size_t room)
+{
+    size_t at = 0;
+    char quote = 0;
+    int depth = 0, best = INT_MAX;
+    for (size_t i = 0; s[i] != 0 && (i < room || at == 0); i++) {
+        depth += s[i] == '(' || s[i] == '{' || s[i] == '[';
+        depth -= s[i] == ')' || s[i] == '}' || s[i] == ']';
+        if (quote != 0) {
+            i += s[i] == '\\' && s[i + 1] != 0;
+            quote = s[i] == quote ? 0 : quote;
+        } else if (s[i] == '"' || s[i] == '\'') {
+            quote = s[i];
+        } else if (s[i] == ' ' && i > 0 && (depth <= best || at < room / 2)) {
+            at = i;
+            best = i < room / 2 ? INT_MAX : depth;
+        }
+    }
+    return at;
+}
+
+/* One line, broken where it is too long; comments and directives stay as they are. */
+static void put_line(Emit *e, const char *s)
+{
+    bool as_is = s[0] == '#' || strncmp(s, "/*", 2) == 0 || strncmp(s, " *", 2) == 0;
+    size_t room = WIDTH - 4 * (size_t)e->out->indent;
+    text_margin(e->out);
+    for (size_t at; !as_is && strlen(s) > room && (at = break_at(s, room)) > 0; s += at + 1) {
+        text_putn(e->out, s, at);
+        text_putc(e->out, '\n');
+        text_margin(e->out);
+        text_puts(e->out, "    ");
+        room = WIDTH - 4 * (size_t)(e->out->indent + 1);
+    }
+    text_puts(e->out, s);
+    text_putc(e->out, '\n');
+}
+
 void ln(Emit *e, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    text_margin(e->out);
-    text_vprintf(e->out, fmt, ap);
-    text_putc(e->out, '\n');
+    put_line(e, arena_vprintf(e->arena, fmt, ap));
     va_end(ap);
 }
 
@@ -25,9 +66,7 @@ void ln_open(Emit *e, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    text_margin(e->out);
-    text_vprintf(e->out, fmt, ap);
-    text_puts(e->out, " {\n");
+    put_line(e, arena_printf(e->arena, "%s {", arena_vprintf(e->arena, fmt, ap)));
     e->out->indent++;
     va_end(ap);
 }
@@ -36,11 +75,14 @@ void ln_in(Emit *e, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    text_margin(e->out);
-    text_vprintf(e->out, fmt, ap);
-    text_putc(e->out, '\n');
+    put_line(e, arena_vprintf(e->arena, fmt, ap));
     e->out->indent++;
     va_end(ap);
+}
+
+void ln_out(Emit *e)
+{
+    e->out->indent--;
 }
 
 void ln_close(Emit *e, const char *tail)
@@ -48,11 +90,6 @@ void ln_close(Emit *e, const char *tail)
     e->out->indent--;
     text_margin(e->out);
     text_printf(e->out, "}%s\n", tail);
-}
-
-void ln_out(Emit *e)
-{
-    e->out->indent--;
 }
 
 void ln_blank(Emit *e)

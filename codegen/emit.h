@@ -19,6 +19,7 @@ typedef VEC(const char *) NameVec;
 typedef struct Names {
     Arena *arena;
     const struct Names *outer;
+    bool local; /* inside a function or a struct */
     NameVec taken;
 } Names;
 
@@ -47,7 +48,7 @@ void ln_blank(Emit *e);
 
 /* ---- names ----------------------------------------------------------------------------------------- */
 
-Names names_new(Arena *arena, const Names *outer);
+Names names_new(Arena *arena, const Names *outer, bool local);
 /* `wanted` made an identifier that is neither C's nor the runtime's nor taken; takes it. */
 const char *names_take(Names *n, const char *wanted);
 void names_reserve(Names *n, const char *name);

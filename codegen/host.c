@@ -196,7 +196,7 @@ void host_name(Emit *e, HostText *h, const GraphText *graphs)
     for (int i = 0; i < noptions; i++) {
         h->option[i] = names_take(&e->names, arena_printf(e->arena, "option_%s", options[i]->name));
     }
-    Names fields = names_new(e->arena, NULL);
+    Names fields = names_new(e->arena, NULL, true);
     h->var = ARENA_ARRAY(e->arena, const char *, e->m->nvars + 1);
     for (int i = 0; i < e->m->nvars; i++) {
         h->var[i] = names_take(&fields, e->m->vars[i].name);

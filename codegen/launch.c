@@ -16,7 +16,7 @@ GraphText *graphs_name(Emit *e)
     GraphText *texts = ARENA_ARRAY(e->arena, GraphText, p->ngraphs + 1);
     for (int g = 0; g < p->ngraphs; g++) {
         const GraphPlan *gp = &p->graphs[g];
-        Names fields = names_new(e->arena, NULL);
+        Names fields = names_new(e->arena, NULL, true);
         texts[g].name = names_take(&e->names, gp->graph->name);
         texts[g].value = ARENA_ARRAY(e->arena, const char *, gp->nnumbers_out + 1);
         for (int i = 0; i < gp->nnumbers_out; i++) {

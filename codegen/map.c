@@ -2,6 +2,8 @@
 #include "codegen/body.h"
 #include "codegen/target.h"
 
+enum { DRAW_MAX = 4096 }; /* random numbers that a row holds on the stack */
+
 static const char *const index_name[MAX_RANK] = {"i", "j", "k", "i3", "i4", "i5", "i6", "i7"};
 
 static void stores(Body *b)
@@ -47,6 +49,9 @@ void map_emit(Emit *e, Unit *u)
     ln_open(e, "for (int64_t %s = %s; %s < %s; %s++)", row, lo, row, hi, row);
     unit_unravel(e, u, row, 0, last, b.axis);
     body_emit(&b, 1);
+    if (dim_is_const(k->space.d[last]) && k->space.d[last].k <= DRAW_MAX) {
+        body_draw(&b, last, k->space.d[last].k);
+    }
     const char *inner = b.axis[last];
     ln_open(e, "for (int64_t %s = 0; %s < %s; %s++)", inner, inner, unit_axis(e, u, last), inner);
     stores(&b);

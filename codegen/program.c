@@ -82,7 +82,7 @@ bool codegen_c(FILE *out, const Plan *plan, const CodegenOptions *opt, Diag *dia
               .opt = opt,
               .target = &target_c,
               .diag = diag};
-    e.names = names_new(arena, NULL);
+    e.names = names_new(arena, NULL, false);
     static const char *const words[] = {"run",     "refresh", "evaluate", "options",
                                         "data",    "sets",    "loaders",  "label_checks",
                                         "tensors", "plan",    "modules",  "kernels"};

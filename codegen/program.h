@@ -42,7 +42,7 @@ struct HostText {
 };
 void host_name(Emit *e, HostText *h, const GraphText *graphs);
 void host_declare(Emit *e, const HostText *h); /* struct Vars, loaders, rates: before the graphs */
-void hosts_emit(Emit *e, HostText *h);          /* refresh, evaluates, run */
+void hosts_emit(Emit *e, HostText *h);         /* refresh, evaluates, run */
 const char *host_value(Emit *e, const HostText *h, const HostExpr *x);
 int host_loader(const HostText *h, const Decl *loader);
 int host_option(const Emit *e, const char *name);
@@ -54,6 +54,7 @@ int batch_field(Emit *e, const Decl *loader, const char *name);
 
 /* tables.c, data_tables.c: MpcProgram and what it points to. */
 void tables_emit(Emit *e, const HostText *h);
+int label_checks_emit(Emit *e);
 int data_tables_emit(Emit *e, const HostText *h); /* returns the number of label checks */
 typedef struct FieldDecl {
     const char *name;

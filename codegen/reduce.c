@@ -49,7 +49,9 @@ void reduce_add(Body *b, const Scalar *v, const char *to, const char *element)
     Arena *a = b->e->arena;
     DType dt = wide_type(v->dtype);
     if (v->op == OP_sum || v->op == OP_mean) {
-        ln(b->e, "%s += %s;", to, element);
+        size_t n = strlen(element);
+        bool wrapped = element[0] == '(' && strchr(element, ')') == element + n - 1;
+        ln(b->e, "%s += %.*s;", to, wrapped ? (int)n - 2 : (int)n, element + wrapped);
     } else if (dtype_info[dt].is_float) {
         ln(b->e, "%s = mpc_%s%s(%s, %s);", to, reduce_lanes[v->op],
            b->e->target->function_suffix(dt), element, to);
@@ -74,15 +76,6 @@ const char *reduce_finish(Body *b, const Scalar *v, const char *text, const char
         text = b->e->target->widen(a, v->dtype, bits);
     }
     return text;
-}
-
-const char *reduce_name(Body *b, int s)
-{
-    if (b->local[s] == NULL) {
-        const Scalar *v = scalar(b, s);
-        b->local[s] = names_take(&b->names, v->name != NULL ? v->name : op_info[v->op].name);
-    }
-    return b->local[s];
 }
 
 /* Scalars that some output needs. */
@@ -138,7 +131,7 @@ void full_emit(Emit *e, Unit *u)
         if (!wanted[s] || v->kind != SC_reduce) {
             continue;
         }
-        const char *name = reduce_name(&b, s), *type = dtype_info[wide_type(v->dtype)].name;
+        const char *name = body_name(&b, s), *type = dtype_info[wide_type(v->dtype)].name;
         if (dtype_info[v->dtype].is_float) {
             ln(e, "MpcLanes_%s_%s %s_lanes = mpc_%s_begin_%s();", reduce_lanes[v->op], type, name,
                reduce_lanes[v->op], type);
@@ -152,7 +145,7 @@ void full_emit(Emit *e, Unit *u)
     for (int s = 0; s < u->k.nscalars; s++) {
         if (wanted[s] && scalar(&b, s)->kind == SC_reduce &&
             dtype_info[scalar(&b, s)->dtype].is_float) {
-            ln(e, "%s %s_block[MPC_BLOCK];", wide_ctype(scalar(&b, s)->dtype), reduce_name(&b, s));
+            ln(e, "%s %s_block[MPC_BLOCK];", wide_ctype(scalar(&b, s)->dtype), body_name(&b, s));
         }
     }
     ln_blank(e);
@@ -165,9 +158,9 @@ void full_emit(Emit *e, Unit *u)
             continue;
         }
         if (dtype_info[v->dtype].is_float) {
-            ln(e, "%s_block[%s - s.lo] = %s;", reduce_name(&b, s), flat, body_wide(&b, v->in[0]));
+            ln(e, "%s_block[%s - s.lo] = %s;", body_name(&b, s), flat, body_wide(&b, v->in[0]));
         } else {
-            reduce_add(&b, v, reduce_name(&b, s), body_wide(&b, v->in[0]));
+            reduce_add(&b, v, body_name(&b, s), body_wide(&b, v->in[0]));
         }
     }
     ln_close(e, "");
@@ -175,7 +168,7 @@ void full_emit(Emit *e, Unit *u)
         const Scalar *v = scalar(&b, s);
         if (wanted[s] && v->kind == SC_reduce && dtype_info[v->dtype].is_float) {
             ln(e, "mpc_%s_add_%s(&%s_lanes, %s_block, s.hi - s.lo);", reduce_lanes[v->op],
-               dtype_info[wide_type(v->dtype)].name, reduce_name(&b, s), reduce_name(&b, s));
+               dtype_info[wide_type(v->dtype)].name, body_name(&b, s), body_name(&b, s));
         }
     }
     ln_close(e, "");
@@ -185,7 +178,7 @@ void full_emit(Emit *e, Unit *u)
         if (!wanted[s] || v->kind != SC_reduce) {
             continue;
         }
-        const char *name = reduce_name(&b, s);
+        const char *name = body_name(&b, s);
         const char *text = name;
         if (dtype_info[v->dtype].is_float) {
             text = arena_printf(e->arena, "mpc_%s_end_%s(%s_lanes)", reduce_lanes[v->op],
@@ -245,7 +238,7 @@ static void declare_sums(Columns *c, bool a_column)
         if (c->b.stage[s] > 1) {
             ICE("%s: a column reduction of a reduction", c->u->name);
         }
-        const char *name = reduce_name(&c->b, s), *type = wide_ctype(v->dtype);
+        const char *name = body_name(&c->b, s), *type = wide_ctype(v->dtype);
         if (a_column) {
             ln(c->e, "%s %s[%lld];", type, name, (long long)c->u->each);
         } else {
@@ -260,8 +253,8 @@ static void add_elements(Columns *c, const char *at)
     for (int s = 0; s < c->u->k.nscalars; s++) {
         const Scalar *v = scalar(&c->b, s);
         if (c->wanted[s] && v->kind == SC_reduce) {
-            const char *to = arena_printf(c->e->arena, "%s%s", reduce_name(&c->b, s), at);
-            reduce_add(&c->b, v, to, body_wide(&c->b, v->in[0]));
+            const char *to = arena_printf(c->e->arena, "%s%s", body_name(&c->b, s), at);
+            reduce_add(&c->b, v, to, body_bare(&c->b, v->in[0]));
         }
     }
 }
@@ -289,7 +282,7 @@ static void store_columns(Columns *c, const char *at)
     for (int s = 0; s < c->u->k.nscalars; s++) {
         const Scalar *v = scalar(b, s);
         if (c->wanted[s] && v->kind == SC_reduce) {
-            const char *sum = arena_printf(c->e->arena, "%s%s", reduce_name(b, s), at);
+            const char *sum = arena_printf(c->e->arena, "%s%s", body_name(b, s), at);
             const char *text = reduce_finish(b, v, sum, c->count, false);
             body_set(b, s, text == sum ? sum : arena_printf(c->e->arena, "(%s)", text));
         }
@@ -323,7 +316,7 @@ static void clear_columns(Columns *c, const char *j)
     for (int s = 0; s < c->u->k.nscalars; s++) {
         const Scalar *v = scalar(&c->b, s);
         if (c->wanted[s] && v->kind == SC_reduce) {
-            ln(c->e, "%s[%s - t.lo] = %s;", reduce_name(&c->b, s), j, reduce_start(c->e->arena, v));
+            ln(c->e, "%s[%s - t.lo] = %s;", body_name(&c->b, s), j, reduce_start(c->e->arena, v));
         }
     }
     ln_close(c->e, "");

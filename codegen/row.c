@@ -130,7 +130,7 @@ static void open_sums(Rows *r, Sum *sums, int n)
     for (int i = 0; i < n; i++) {
         const Scalar *v = scalar(&r->b, sums[i].scalar);
         DType dt = wide_type(v->dtype);
-        const char *name = reduce_name(&r->b, sums[i].scalar);
+        const char *name = body_name(&r->b, sums[i].scalar);
         if (!on_lanes(r, v)) {
             ln(r->e, "%s %s = %s;", wide_ctype(v->dtype), name, reduce_start(r->e->arena, v));
         } else if (is_row_in_memory(r, v->in[0], dt) && !in_blocks(r)) {
@@ -156,7 +156,7 @@ static void close_sums(Rows *r, const Sum *sums, int n)
         int s = sums[i].scalar;
         const Scalar *v = scalar(&r->b, s);
         DType dt = wide_type(v->dtype);
-        const char *name = reduce_name(&r->b, s), *type = dtype_info[dt].name;
+        const char *name = body_name(&r->b, s), *type = dtype_info[dt].name;
         const char *count = r->is_const ? number_text(a, dt, (double)r->length) : r->count;
         if (!on_lanes(r, v)) {
             const char *text = reduce_finish(&r->b, v, name, count, r->is_const);
@@ -196,14 +196,14 @@ static void row_loop_body(Rows *r, const Sum *sums, int nsums, int stage,
     }
     for (int s = 0; s < b->k->nscalars; s++) {
         if (buffers[s] != NULL) {
-            ln(r->e, "%s[j] = %s;", buffers[s], body_wide(b, s));
+            ln(r->e, "%s[j] = %s;", buffers[s], body_bare(b, s));
         }
     }
     for (int i = 0; i < nsums; i++) {
         const Scalar *v = scalar(b, sums[i].scalar);
-        const char *element = sums[i].in_memory != NULL ? NULL : body_wide(b, v->in[0]);
+        const char *element = sums[i].in_memory != NULL ? NULL : body_bare(b, v->in[0]);
         if (!on_lanes(r, v)) {
-            reduce_add(b, v, reduce_name(b, sums[i].scalar), element);
+            reduce_add(b, v, body_name(b, sums[i].scalar), body_wide(b, v->in[0]));
         } else if (sums[i].lanes != NULL) {
             ln(r->e, "%s_block[%s] = %s;", sums[i].lanes, at, element);
         } else if (sums[i].buffer != NULL) {
@@ -284,6 +284,9 @@ static void row_stage(Rows *r, int stage)
     }
     for (int i = 0; i < nsums; i++) {
         has_loop |= sums[i].in_memory == NULL;
+    }
+    if (has_loop && !in_blocks(r)) {
+        body_draw(b, r->last, r->length);
     }
     if (has_loop) {
         row_loop(r, sums, nsums, stage, buffers);

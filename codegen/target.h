@@ -5,10 +5,13 @@
 
 #include "codegen/emit.h"
 
+/* A contraction has three functions: what packs operands is called by the two kernels. */
+typedef enum UnitPart { PART_kernel, PART_pack, PART_operands } UnitPart;
+
 struct Target {
     const char *name;
     /* The head of a kernel's function down to its named pointers, of what its text uses; the end of it. */
-    void (*open_kernel)(Emit *e, const Unit *u, bool pack, bool uses_tile, bool uses_worker);
+    void (*open_kernel)(Emit *e, const Unit *u, UnitPart part, bool uses_tile, bool uses_worker);
     void (*close_kernel)(Emit *e);
     /* What an element in memory is in arithmetic, and back: "mpc_f16_to_f32(x[i])". */
     const char *(*widen)(Arena *a, DType dt, const char *element);

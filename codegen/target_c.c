@@ -4,13 +4,20 @@
 #include "codegen/target.h"
 #include "codegen/unit.h"
 
-static void open_kernel(Emit *e, const Unit *u, bool pack, bool uses_tile, bool uses_worker)
+static void open_kernel(Emit *e, const Unit *u, UnitPart part, bool uses_tile, bool uses_worker)
 {
     const Kernel *k = &u->k;
-    ln(e, "static void %s(const void *args, int tile, const MpcWorker *w)",
-       pack ? u->pack_name : u->name);
-    ln_in(e, "{");
-    ln(e, "const struct %s *a = args;", u->name);
+    if (part == PART_operands) {
+        ln(e, "static void %s(const struct %s *a, const MpcGemm *g%s)", u->operands_name, u->name,
+           k->nbatch > 0 ? ", int64_t batch" : "");
+        ln_in(e, "{");
+        uses_tile = uses_worker = true; /* it has neither */
+    } else {
+        ln(e, "static void %s(const void *args, int tile, const MpcWorker *w)",
+           part == PART_pack ? u->pack_name : u->name);
+        ln_in(e, "{");
+        ln(e, "const struct %s *a = args;", u->name);
+    }
     for (int i = 1; i <= MAX_SYMS; i++) {
         if (u->used_sym[i]) {
             const char *sym = u->graph->syms[i - 1].name;

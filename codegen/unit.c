@@ -95,7 +95,7 @@ static void merge_axes(Arena *a, Kernel *k)
         k->nreduce = merge_group(&all, &k->space, rank - k->nreduce, k->nreduce);
         merge_group(&all, &k->space, 0, k->space.rank - k->nreduce);
         break;
-    case KERNEL_Contract:
+    case KERNEL_Contract: k->nbatch = merge_group(&all, &k->space, 0, k->nbatch); break;
     case KERNEL_Scatter:
     case KERNEL_KINDS: break;
     }
@@ -229,6 +229,44 @@ static int64_t tile_size(const Unit *u)
     return 1;
 }
 
+/* Without the number that makes a buffer's name unique in the plan: a kernel has few of them. */
+static const char *short_name(Arena *a, const char *name)
+{
+    size_t n = strlen(name);
+    size_t end = n;
+    while (end > 0 && name[end - 1] >= '0' && name[end - 1] <= '9') {
+        end--;
+    }
+    bool numbered = end < n && end > 1 && name[end - 1] == '_';
+    return numbered ? arena_strndup(a, name, end - 1) : name;
+}
+
+static void name_pointers(Emit *e, Unit *u)
+{
+    NameVec used = {0};
+    for (int pass = 0; pass < 3; pass++) { /* first who needs no change, then what is read */
+        for (int j = 0; j < u->k.noperands; j++) {
+            const KOperand *op = &u->k.operands[j];
+            const char *name = short_name(e->arena, op->name);
+            int turn = str_eq(name, op->name) ? 0 : op->written ? 2 : 1;
+            if (u->shared[j] != j || turn != pass) {
+                continue;
+            }
+            for (int i = 0; pass == 2 && i < used.n; i++) {
+                if (str_eq(used.at[i], name)) {
+                    name = arena_printf(e->arena, "%s_out", name);
+                    break;
+                }
+            }
+            vec_push(e->arena, &used, name);
+            u->pointer[j] = names_take(&u->names, name);
+        }
+    }
+    for (int j = 0; j < u->k.noperands; j++) {
+        u->pointer[j] = u->pointer[u->shared[j]];
+    }
+}
+
 void units_make(Emit *e)
 {
     int n = e->plan->nkernels;
@@ -267,17 +305,16 @@ void units_make(Emit *e)
         share_pointers(e, u, met[i]);
         u->name = names_take(&e->names, u->k.name);
         if (u->k.kind == KERNEL_Contract) {
-            u->pack_name = names_take(&e->names, arena_printf(e->arena, "pack_%s", u->k.name));
+            u->pack_name = names_take(&e->names, arena_printf(e->arena, "%s_pack", u->k.name));
+            u->operands_name =
+                names_take(&e->names, arena_printf(e->arena, "%s_operands", u->k.name));
         }
         u->each = tile_size(u);
-        u->names = names_new(e->arena, &e->names);
+        u->names = names_new(e->arena, NULL, true);
         for (int s = 0; s < u->graph->nsyms; s++) {
             names_reserve(&u->names, u->graph->syms[s].name);
         }
-        for (int j = 0; j < u->k.noperands; j++) {
-            u->pointer[j] = u->shared[j] == j ? names_take(&u->names, u->k.operands[j].name)
-                                              : u->pointer[u->shared[j]];
-        }
+        name_pointers(e, u);
     }
 }
 
@@ -414,9 +451,9 @@ const char *unit_tiles(Emit *e, const Unit *u, const KCall *call, const Graph *g
         rows.rank = 1;
         break;
     case KERNEL_Contract: {
-        const Dim *d = &call->space.d[k->nbatch];
+        const Dim *d = &call->space.d[u->of->nbatch];
         Dims batch = call->space;
-        batch.rank = k->nbatch;
+        batch.rank = u->of->nbatch;
         *most = 16;
         const char *one =
             arena_printf(a, "mpc_gemm(%s, %s, %s).%s", dim_text(a, g, d[0]), dim_text(a, g, d[1]),

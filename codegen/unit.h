@@ -10,9 +10,9 @@ struct Unit {
     const Graph *graph; /* of the first call: names of symbols */
     const KCall *first; /* NULL: never called */
     int ncalls;
-    const char *name,
-        *pack_name;       /* C functions; the struct of the arguments is called like the first */
-    const char **pointer; /* of each operand */
+    const char *name; /* of the C function and of the struct of its arguments */
+    const char *pack_name, *operands_name; /* Contract */
+    const char **pointer;                  /* of each operand */
     int *
         shared; /* operand whose pointer this one uses: itself, or one that always lies in the same place */
     bool *written;  /* through the pointer */
@@ -50,6 +50,7 @@ void row_emit(Emit *e, Unit *u);
 void col_emit(Emit *e, Unit *u);
 void full_emit(Emit *e, Unit *u);
 void contract_emit(Emit *e, Unit *u);
+void contract_operands_emit(Emit *e, Unit *u);
 void contract_pack_emit(Emit *e, Unit *u);
 void scatter_emit(Emit *e, Unit *u);
 

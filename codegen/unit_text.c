@@ -116,7 +116,7 @@ static void arguments(Emit *e, const Unit *u)
 /* ---- functions ------------------------------------------------------------------------------------- */
 
 /* Writes one function: first its body, which says what it needs, then the head in front of it. */
-static Text *function(Emit *e, Unit *u, bool pack, void (*body)(Emit *e, Unit *u))
+static Text *function(Emit *e, Unit *u, UnitPart part, void (*body)(Emit *e, Unit *u))
 {
     memset(u->used_sym, 0, sizeof u->used_sym);
     memset(u->used_pointer, 0, sizeof *u->used_pointer * (size_t)u->k.noperands);
@@ -127,7 +127,7 @@ static Text *function(Emit *e, Unit *u, bool pack, void (*body)(Emit *e, Unit *u
     e->out = inner;
     body(e, u);
     e->out = whole;
-    e->target->open_kernel(e, u, pack, text_mentions(inner, "tile"), text_mentions(inner, "w"));
+    e->target->open_kernel(e, u, part, text_mentions(inner, "tile"), text_mentions(inner, "w"));
     text_puts(whole, inner->at);
     e->target->close_kernel(e);
     e->out = out;
@@ -146,14 +146,20 @@ bool unit_packs(const Unit *u)
 
 void unit_emit(Emit *e, Unit *u)
 {
-    Text *pack = unit_packs(u) ? function(e, u, true, contract_pack_emit) : NULL;
-    Text *main = function(e, u, false, emitters[u->k.kind]);
+    Text *parts[3] = {0};
+    if (u->k.kind == KERNEL_Contract) {
+        parts[0] = function(e, u, PART_operands, contract_operands_emit);
+    }
+    if (unit_packs(u)) {
+        parts[1] = function(e, u, PART_pack, contract_pack_emit);
+    }
+    parts[2] = function(e, u, PART_kernel, emitters[u->k.kind]);
     comment(e, u);
     arguments(e, u);
-    if (pack != NULL) {
-        text_puts(e->out, pack->at);
-        ln_blank(e);
+    for (int i = 0; i < 3; i++) {
+        if (parts[i] != NULL) {
+            text_puts(e->out, parts[i]->at);
+            ln_blank(e);
+        }
     }
-    text_puts(e->out, main->at);
-    ln_blank(e);
 }
