@@ -229,6 +229,28 @@ static void same_graph(Sound *s)
     module_graph(s->m, graph_new(s->arena, "step", GRAPH_Step));
 }
 
+static void no_such_field(Sound *s)
+{
+    attrs_set_str(s->arena, &s->g->nodes[0]->attrs, ATTR_batch, "picture");
+}
+
+static void other_field_type(Sound *s)
+{
+    attrs_set_strs(s->arena, &module_find(s->m, DECL_data, "digits")->attrs, ATTR_fields, 2,
+                   (const char *[]){"image: f32[8, 8]", "label: i32"});
+}
+
+static void no_field(Sound *s)
+{
+    attrs_set_strs(s->arena, &module_find(s->m, DECL_data, "digits")->attrs, ATTR_fields, 2,
+                   (const char *[]){"image: f32[64", "label: i32"});
+}
+
+static void part_of_itself(Sound *s)
+{
+    attrs_set_str(s->arena, &module_find(s->m, DECL_data, "digits")->attrs, ATTR_of, "digits");
+}
+
 static const struct {
     void (*break_it)(Sound *s);
     const char *says;
@@ -267,6 +289,10 @@ static const struct {
     {call_outside, "outside of a loop over batches"},
     {schedule_unknown, "there is no scheduler 'linear'"},
     {save_number, "save wants a string"},
+    {no_such_field, "data set digits gives no field 'picture'"},
+    {other_field_type, "field 'image' of data set digits has another type or shape"},
+    {no_field, "data digits: 'image: f32[64' is no field"},
+    {part_of_itself, "it is a part of digits, which is not declared above"},
     {same_graph, "graph @step is given twice"},
 };
 
