@@ -42,7 +42,8 @@ static void graph_append(Graph *g, Node *n)
 
 /* ---- building -------------------------------------------------------------------------------- */
 
-/* dt and dims are what the rule of the op wants to know beforehand; DT_none and NULL for nothing. */
+/* dt and dims are what the rule of the op wants to know beforehand; DT_none and NULL for nothing.
+ */
 static Node *build_typed(Builder *b, Op op, int nin, Node *const *in, Attrs attrs, DType dt,
                          const Dims *dims)
 {

@@ -1,6 +1,6 @@
 /* interp.c: the reference interpreter: runs a graph node by node in double precision, or with every
- * value rounded to its type. Here: the run, leaves, element-wise ops, casts and moves. Reductions and
- * contractions: interp_ops.c. Optimizers and scalers: interp_marks.c. */
+ * value rounded to its type. Here: the run, leaves, element-wise ops, casts and moves. Reductions
+ * and contractions: interp_ops.c. Optimizers and scalers: interp_marks.c. */
 #include "ir/interp.h"
 
 #include <math.h>

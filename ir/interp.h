@@ -1,5 +1,5 @@
-/* interp.h: what the parts of the reference interpreter share. Nothing here is fast; everything is meant
- * to be plainly what docs/IR.md says an op means. */
+/* interp.h: what the parts of the reference interpreter share. Nothing here is fast; everything is
+ * meant to be plainly what docs/IR.md says an op means. */
 #ifndef MPC_IR_INTERP_H
 #define MPC_IR_INTERP_H
 
@@ -26,8 +26,8 @@ struct Run {
 void run_node(Run *r, const Node *n);    /* sets r->v[n->id] */
 Value *run_value(Run *r, const Node *n); /* a new one of the node's type and dims */
 
-/* Arithmetic happens in double and is rounded to float where typed code computes in float; for + - * /
- * and sqrt that gives the bits of float arithmetic. */
+/* Arithmetic happens in double and is rounded to float where typed code computes in float; for + -
+ * * / and sqrt that gives the bits of float arithmetic. */
 typedef struct Reals {
     bool narrow; /* every intermediate is a float */
 } Reals;

@@ -1,9 +1,10 @@
 /* interp_marks.c: the reference meaning of the markers: what training loops call and passes expand.
  *
- * Written from PyTorch's rules (docs/PRECISION.md), not from the passes, so that each checks the other.
- * State that a marker changes is handed out by name, as the expanded graph would return it. The
- * gradients of `backward` come from central differences: in f64 mode, for at most MAX_DIFFERENCED
- * numbers; otherwise the marker, and all that follows from it, has no value (NULL). */
+ * Written from PyTorch's rules (docs/PRECISION.md), not from the passes, so that each checks the
+ * other. State that a marker changes is handed out by name, as the expanded graph would return it.
+ * The gradients of `backward` come from central differences: in f64 mode, for at most
+ * MAX_DIFFERENCED numbers; otherwise the marker, and all that follows from it, has no value (NULL).
+ */
 #include "ir/interp.h"
 
 #include <math.h>

@@ -1,7 +1,8 @@
 /* interp_ops.c: the reference meaning of contractions, reductions and gathers.
  *
- * Typed mode accumulates in f32 in the order of the index (f64 for f64), and rounds the result to its
- * type; compiled code may add in another order and is held to a bound that follows from the length. */
+ * Typed mode accumulates in f32 in the order of the index (f64 for f64), and rounds the result to
+ * its type; compiled code may add in another order and is held to a bound that follows from the
+ * length. */
 #include "ir/interp.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* ir.h: the intermediate representation that everything between the frontend and the planner speaks.
+/* ir.h: the intermediate representation that everything between the frontend and the planner
+ * speaks.
  *
  * A Module is one training program: declarations (options, data sets, tensors, optimizers, ...),
  * graphs and the host program. A Graph is pure SSA over tensors: every node is a value, arguments
@@ -244,8 +245,8 @@ Graph *graph_new(Arena *arena, const char *name, GraphRole role);
 int graph_sym(Graph *g, const char *name, int64_t bound);
 
 /* Builds nodes at the end of a graph; loc, amp, why and name are taken from the builder. Type and
- * shape come from the op's rule in shape.c; when the operands do not fit, an error is reported at loc
- * and NULL is returned. Any NULL operand gives NULL without a further error. */
+ * shape come from the op's rule in shape.c; when the operands do not fit, an error is reported at
+ * loc and NULL is returned. Any NULL operand gives NULL without a further error. */
 typedef struct Builder {
     Graph *graph;
     Diag *diag; /* NULL: operands that do not fit are an internal error */
@@ -258,7 +259,7 @@ typedef struct Builder {
 Node *build(Builder *b, Op op, int nin, Node *const *in, Attrs attrs);
 Node *build_arg(Builder *b, DType dt, const Dims *dims, Attrs attrs);
 Node *build_const(Builder *b, DType dt, double value);
-/* iota, uniform: of given dims. uniform takes the graph's {rng} argument, made where it has none. */
+/* iota, uniform: of given dims. uniform takes the graph's {rng} argument, made if it has none. */
 Node *build_like(Builder *b, DType dt, const Dims *dims, Op op, Attrs attrs);
 Node *build1(Builder *b, Op op, Node *x);
 Node *build2(Builder *b, Op op, Node *x, Node *y);
@@ -506,8 +507,8 @@ typedef struct Interp {
     int64_t syms[MAX_SYMS];                                  /* values of the graph's symbols */
     Value *(*arg)(void *ctx, const Graph *g, const Node *n); /* the value of an argument */
     double (*host)(void *ctx, const HostExpr *e);            /* the value of a host expression */
-    /* The state that markers read without an argument in the graph: parameters, moments, scalers and
-     * "<optimizer>.lr", under their names; NULL (or no callback): its first value. */
+    /* The state that markers read without an argument in the graph: parameters, moments, scalers
+     * and "<optimizer>.lr", under their names; NULL (or no callback): its first value. */
     Value *(*tensor)(void *ctx, const char *name);
     void *ctx;
 } Interp;
@@ -515,8 +516,8 @@ typedef struct Interp {
 Value *value_new(Arena *arena, DType dt, int rank, const int64_t *dims);
 /* Values of all nodes by id; NULL for what needs the gradients of `backward`, which only f64 mode
  * knows, by differences and of at most 4096 numbers. State that optimizer markers change comes back
- * through `state` (NULL: not wanted): name and next value, for what the expanded graph would give as
- * RESULT_State. */
+ * through `state` (NULL: not wanted): name and next value, for what the expanded graph would give
+ * as RESULT_State. */
 typedef struct StateValue {
     const char *name;
     Value *value;

@@ -1,7 +1,8 @@
 /* op.c: the tables of ops, attributes and element types as data, and questions about their rows.
  *
  * Every fact comes from ops.def, attrs.def and runtime/abi/dtypes.def; this file adds the sets of
- * attributes that ops.def names (A_...) and the order of the types. Shapes and result types: shape.c.
+ * attributes that ops.def names (A_...) and the order of the types. Shapes and result types:
+ * shape.c.
  */
 #include "ir/ir.h"
 

@@ -1,4 +1,5 @@
-/* print.c: the text form of modules and graphs; read.c is its inverse. Host programs: print_host.c. */
+/* print.c: the text form of modules and graphs; read.c is its inverse. Host programs: print_host.c.
+ */
 #include <inttypes.h>
 #include <string.h>
 
@@ -151,7 +152,8 @@ static void text_type(Text *t, const Graph *g, DType dt, const Dims *dims)
     }
 }
 
-/* A value that is not in the graph shows as %?, which no reader takes: only broken graphs have one. */
+/* A value that is not in the graph shows as %?, which no reader takes: only broken graphs have one.
+ */
 static void text_ref(Text *t, const Graph *g, const Node *n)
 {
     if (n != NULL && n->id >= 0 && n->id < g->nnodes && g->nodes[n->id] == n) {

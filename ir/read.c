@@ -1,6 +1,6 @@
-/* read.c: reads the text form of a module; print.c is the inverse. What comes in may be anything: the
- * first thing that does not fit is reported with its place, and what was read passes the verifier
- * before anyone sees it. Tokens: read_lex.c. Host programs: read_host.c. */
+/* read.c: reads the text form of a module; print.c is the inverse. What comes in may be anything:
+ * the first thing that does not fit is reported with its place, and what was read passes the
+ * verifier before anyone sees it. Tokens: read_lex.c. Host programs: read_host.c. */
 #include <limits.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* read_host.c: reads host programs and expressions over plain numbers; print_host.c is the inverse. */
+/* read_host.c: reads host programs and expressions over plain numbers; print_host.c is the inverse.
+ */
 #include <string.h>
 
 #include "ir/base/strutil.h"

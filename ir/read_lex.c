@@ -1,5 +1,5 @@
-/* read_lex.c: tokens of the text form of IR. Anything may come in: a byte that fits nowhere, a string
- * without an end, a number out of range is an error with its place. */
+/* read_lex.c: tokens of the text form of IR. Anything may come in: a byte that fits nowhere, a
+ * string without an end, a number out of range is an error with its place. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -48,7 +48,8 @@ static void skip_line(Reader *r)
     }
 }
 
-/* Blanks, newlines, and comments, which stand at the start of a line. True: a newline was among them. */
+/* Blanks, newlines, and comments, which stand at the start of a line. True: a newline was among
+ * them. */
 static bool skip_blank(Reader *r)
 {
     bool first = r->at == 0;

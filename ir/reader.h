@@ -1,8 +1,8 @@
 /* reader.h: the reader's parts: tokens (read_lex.c), expressions and statements of the host program
  * (read_host.c), the rest (read.c). The form itself: text_form.h.
  *
- * The first error ends the reading: it is reported, `failed` is set and the current token becomes the
- * end of the file, so that every loop over tokens stops by itself. */
+ * The first error ends the reading: it is reported, `failed` is set and the current token becomes
+ * the end of the file, so that every loop over tokens stops by itself. */
 #ifndef MPC_IR_READER_H
 #define MPC_IR_READER_H
 

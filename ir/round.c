@@ -1,6 +1,6 @@
 /* round.c: the nearest value of an element type, straight from the definition of the type: how many
- * bits, where the exponents end, what lies beyond. Made without scalar.h on purpose, so that each can be
- * tested against the other. */
+ * bits, where the exponents end, what lies beyond. Made without scalar.h on purpose, so that each
+ * can be tested against the other. */
 #include "ir/ir.h"
 
 #include <math.h>

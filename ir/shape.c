@@ -1,12 +1,14 @@
-/* shape.c: the type and shape of every op's result, one rule for each name in ops.def's shape column.
+/* shape.c: the type and shape of every op's result, one rule for each name in ops.def's shape
+ * column.
  *
- * A rule also checks the operands; what it complains about is told to the user in terms of names and
- * shapes, so it serves as the type checker of the language. Rules marked "given" keep what the builder
- * put there (arg, const, iota, uniform, and the target of cast, reshape and expand).
+ * A rule also checks the operands; what it complains about is told to the user in terms of names
+ * and shapes, so it serves as the type checker of the language. Rules marked "given" keep what the
+ * builder put there (arg, const, iota, uniform, and the target of cast, reshape and expand).
  *
- * Types: an element-wise op has the widest type of its operands, where a constant adapts to the others;
- * functions that leave the integers give f32 for them; predicates give bool. A contraction keeps the
- * type it was given, or takes the widest. Autocast, not these rules, brings 16-bit operands to f32.
+ * Types: an element-wise op has the widest type of its operands, where a constant adapts to the
+ * others; functions that leave the integers give f32 for them; predicates give bool. A contraction
+ * keeps the type it was given, or takes the widest. Autocast, not these rules, brings 16-bit
+ * operands to f32.
  */
 #include "ir/ir.h"
 
@@ -633,7 +635,8 @@ static bool shape_scatter(Infer *f)
     return want_int(f, 1);
 }
 
-/* Markers pass the set of gradients on; it starts at a scalar loss or at the gradients themselves. */
+/* Markers pass the set of gradients on; it starts at a scalar loss or at the gradients themselves.
+ */
 static bool shape_mark(Infer *f)
 {
     Node *n = f->n;

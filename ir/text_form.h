@@ -16,9 +16,9 @@
  *       }
  *     }
  *
- * A line that starts with "# ", "; " or "//" is a comment. Elsewhere blanks and newlines only separate,
- * but an operator at the start of a line does not continue an expression. A name that does not look
- * like one, or is a word of the form, is written $"...". */
+ * A line that starts with "# ", "; " or "//" is a comment. Elsewhere blanks and newlines only
+ * separate, but an operator at the start of a line does not continue an expression. A name that
+ * does not look like one, or is a word of the form, is written $"...". */
 #ifndef MPC_IR_TEXT_FORM_H
 #define MPC_IR_TEXT_FORM_H
 

@@ -1,7 +1,7 @@
-/* verify.c: whether a module is what every layer may rely on: structure, types and shapes (by the rules
- * of shape.c), attributes, names. Runs after the reader and between passes; what it finds in a module
- * that the compiler made is our own bug, and in an .ir file its writer's. Host programs: verify_host.c.
- * Batches: verify_data.c. */
+/* verify.c: whether a module is what every layer may rely on: structure, types and shapes (by the
+ * rules of shape.c), attributes, names. Runs after the reader and between passes; what it finds in
+ * a module that the compiler made is our own bug, and in an .ir file its writer's. Host programs:
+ * verify_host.c. Batches: verify_data.c. */
 #include "ir/verify.h"
 
 #include <string.h>

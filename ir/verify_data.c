@@ -51,7 +51,8 @@ static bool read_field(const char *text, size_t *name_len, Field *f)
     return at[0] == ']' && at[1] == 0;
 }
 
-/* The data set whose files a part of it has. Parts are of earlier ones (verify_data), so this ends. */
+/* The data set whose files a part of it has. Parts are of earlier ones (verify_data), so this ends.
+ */
 static const Decl *source_of(const Module *m, const Decl *d)
 {
     while (d != NULL && attrs_str(&d->attrs, ATTR_of) != NULL) {

@@ -1,5 +1,5 @@
-/* verify_host.c: checks of host programs: names that exist, operators with their operands, statements
- * where they may stand. */
+/* verify_host.c: checks of host programs: names that exist, operators with their operands,
+ * statements where they may stand. */
 #include "ir/verify.h"
 
 #include <math.h>

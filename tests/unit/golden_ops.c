@@ -1,4 +1,5 @@
-/* golden_ops.c: see golden_ops.h. A row of `cases` says which function writes the cases of an op. */
+/* golden_ops.c: see golden_ops.h. A row of `cases` says which function writes the cases of an op.
+ */
 #include "golden_ops.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* golden_ops.h: the graphs of the reference cases of ops: how a case of tests/golden/ops is written in
- * our ops. For tests of values and of gradients. */
+/* golden_ops.h: the graphs of the reference cases of ops: how a case of tests/golden/ops is written
+ * in our ops. For tests of values and of gradients. */
 #ifndef MPC_TEST_GOLDEN_OPS_H
 #define MPC_TEST_GOLDEN_OPS_H
 
@@ -22,8 +22,8 @@ typedef struct GoldenGraph {
 /* Names of the files, NULL at the end. */
 extern const char *const golden_op_names[];
 
-/* The graph of one case (an item of "cases"), with `floats` as the type of F32 inputs. False: it needs
- * an op that we have not. */
+/* The graph of one case (an item of "cases"), with `floats` as the type of F32 inputs. False: it
+ * needs an op that we have not. */
 bool golden_graph(Arena *arena, const char *op, const cJSON *test, DType floats, GoldenGraph *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* test_ir_marks.c: the interpreter's own meaning of optimizers, clipping, loss scaling and backward,
- * against PyTorch's trajectories and against derivatives by hand. */
+/* test_ir_marks.c: the interpreter's own meaning of optimizers, clipping, loss scaling and
+ * backward, against PyTorch's trajectories and against derivatives by hand. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
-/* test_ir_ops.c: the reference interpreter against PyTorch's results for every op that both have: in f64
- * mode to the last digits, in typed mode within the tolerance of the case, and with narrow inputs. */
+/* test_ir_ops.c: the reference interpreter against PyTorch's results for every op that both have:
+ * in f64 mode to the last digits, in typed mode within the tolerance of the case, and with narrow
+ * inputs. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* test_ir_round.c: round_to against PyTorch's conversions bit for bit, and against scalar.h, which was
- * written independently. */
+/* test_ir_round.c: round_to against PyTorch's conversions bit for bit, and against scalar.h, which
+ * was written independently. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* test_ir_text.c: the text form: printing what was read gives the same bytes, errors name their place, and
- * no junk does harm. */
+/* test_ir_text.c: the text form: printing what was read gives the same bytes, errors name their
+ * place, and no junk does harm. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
