@@ -287,6 +287,14 @@ static int back(Job *j)
         }
         return output_done(j, f);
     }
+    for (int i = 0; i < o->disabled.n; i++) {
+        if (pass_is_needed(o->disabled.at[i])) {
+            fprintf(stderr,
+                    "mpc: without the pass %s there is no program; --emit=ir shows the IR\n",
+                    o->disabled.at[i]);
+            return STATUS_usage;
+        }
+    }
     const PlanOptions opt = {.isa = j->cpu.isa};
     Plan *plan = plan_module(j->arena, j->m, &opt);
     stage(j, "plan");

@@ -32,6 +32,15 @@ bool pass_find(const char *name, PassId *id)
     return false;
 }
 
+/* They take away what the planner does not know: markers and composite ops. */
+bool pass_is_needed(const char *name)
+{
+    static const bool needed[PASS_COUNT] = {
+        [PASS_autodiff] = true, [PASS_scaling] = true, [PASS_decompose] = true};
+    PassId id;
+    return pass_find(name, &id) && needed[id];
+}
+
 /* The pass that comes next: the one after the last that ran, the first one after the frontend. */
 static int first_pass(const Module *m)
 {

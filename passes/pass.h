@@ -24,6 +24,7 @@ typedef struct PassInfo {
 } PassInfo;
 extern const PassInfo pass_info[PASS_COUNT];
 bool pass_find(const char *name, PassId *id);
+bool pass_is_needed(const char *name); /* without it no plan can be made */
 
 /* What --explain adds up. Counted over the step graphs; zero where a pass did not run. */
 typedef struct PassCounts {
