@@ -45,7 +45,10 @@ bool eval_iterable(Lower *l, Val v, Loc loc, int64_t *n)
                         LOWER_MAX_UNROLL);
             return false;
         }
-        *n = count <= 0 ? 0 : step > 0 ? (hi - lo + step - 1) / step : (lo - hi - step - 1) / -step;
+        /* in unsigned arithmetic the distance of any two fits */
+        uint64_t far = step > 0 ? (uint64_t)hi - (uint64_t)lo : (uint64_t)lo - (uint64_t)hi;
+        uint64_t by = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
+        *n = (step > 0 ? hi <= lo : hi >= lo) ? 0 : (int64_t)((far - 1) / by + 1);
         return true;
     default:
         lower_error(l, loc, "a loop runs over a list or a range, but this is %s",
@@ -159,6 +162,16 @@ static bool find_in_frame(Lower *l, const char *name, Val *out)
     return false;
 }
 
+/* A number of a graph whose call is over is a variable of the program. */
+static Val settled_number(Lower *l, Val v)
+{
+    if (v.kind != VAL_tensor || v.run == l->run || v.run->call == NULL || v.node->dims.rank != 0) {
+        return v;
+    }
+    HostExpr *e = tensor_to_host(l, v, v.name, v.node->loc);
+    return e == NULL ? val_poison() : val_host(e);
+}
+
 static bool find_name(Lower *l, const char *name, Val *out)
 {
     if (l->frame != NULL && find_in_frame(l, name, out)) {
@@ -168,7 +181,7 @@ static bool find_name(Lower *l, const char *name, Val *out)
     if (!in_module || !l->frame->is_std) {
         const Val *v = scope_find(&l->globals, name);
         if (v != NULL && (!in_module || visible_in_modules(*v))) {
-            *out = *v;
+            *out = settled_number(l, *v);
             return true;
         }
     }
@@ -373,14 +386,18 @@ static Val eval_logic(Lower *l, const Ast *e)
     return number_binary(l, e->op, a, b, e->loc);
 }
 
-/* A symbolic size among floats is a tensor of its own. */
-static Val size_as_tensor(Lower *l, Val v, Val other)
+/* A symbolic size among floats, or divided so that no size comes out, is a tensor of its own. */
+static Val size_as_tensor(Lower *l, const Ast *e, Val v, Val other, bool left)
 {
-    if (v.kind == VAL_dim && (other.kind == VAL_float || other.kind == VAL_host) &&
-        l->run != NULL) {
-        return val_of_node(l, op_dim(l, v.dim));
+    if (v.kind != VAL_dim || l->run == NULL) {
+        return v;
     }
-    return v;
+    Dim whole;
+    bool fraction = e->op == AST_OP_div && other.kind == VAL_int;
+    bool divides = left && fraction && dim_div(v.dim, dim_of(other.i), &whole);
+    return other.kind == VAL_float || other.kind == VAL_host || (fraction && !divides)
+               ? val_of_node(l, op_dim(l, v.dim))
+               : v;
 }
 
 static Val eval_binary(Lower *l, const Ast *e, DType force)
@@ -394,8 +411,9 @@ static Val eval_binary(Lower *l, const Ast *e, DType force)
         return val_poison();
     }
     lower_at(l, e);
-    a = size_as_tensor(l, a, b);
-    b = size_as_tensor(l, b, a);
+    Val size = size_as_tensor(l, e, b, a, false);
+    a = size_as_tensor(l, e, a, b, true);
+    b = size;
     bool none = a.kind == VAL_none || b.kind == VAL_none;
     if ((val_is_tensor(a) || val_is_tensor(b)) && !none) {
         return with_force(l, force, e->op, a, b, e);
@@ -533,6 +551,7 @@ static bool slice_bounds(Lower *l, const Ast *s, int n, int64_t *lo, int64_t *hi
         lower_error(l, s->loc, "the step of a slice must be positive");
         return false;
     }
+    *step = *step > n ? n + 1 : *step;
     *lo = *lo < 0 ? *lo + n : *lo;
     *hi = *hi < 0 ? *hi + n : *hi;
     *lo = *lo < 0 ? 0 : *lo;

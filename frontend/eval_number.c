@@ -81,7 +81,10 @@ static Val int_binary(Lower *l, AstOp op, int64_t a, int64_t b, Loc loc)
         if (b == -1 && a == INT64_MIN) {
             return overflow(l, loc);
         }
-        return val_int(op == AST_OP_fdiv ? floor_div(a, b) : a - floor_div(a, b) * b);
+        r = a % b;
+        return val_int(op == AST_OP_fdiv              ? floor_div(a, b)
+                       : r != 0 && (r < 0) != (b < 0) ? r + b
+                                                      : r);
     case AST_OP_pow: return b < 0 ? val_float(pow((double)a, (double)b)) : int_pow(l, a, b, loc);
     default: return lower_error(l, loc, "`%s` needs tensors", ast_op_text(op));
     }
@@ -154,6 +157,11 @@ HostExpr *host_of(Lower *l, Val v, Loc loc)
     switch (v.kind) {
     case VAL_host: return v.host;
     case VAL_int:
+        if (v.i > (int64_t)1 << 53 || v.i < -((int64_t)1 << 53)) {
+            lower_error(l, loc, "%lld is too large for a number of the program", (long long)v.i);
+            return NULL;
+        }
+        /* fall through */
     case VAL_float:
     case VAL_bool:
         e = host_node(l, HE_num,

@@ -106,9 +106,24 @@ void lower_note(Lower *l, Loc loc, const char *fmt, ...)
     diag_note(l->diag, lower_loc(l, loc), "%s", text);
 }
 
+static bool is_capital(const char *name)
+{
+    return name[0] >= 'A' && name[0] <= 'Z';
+}
+
 const char *lower_did_you_mean(Lower *l, const char *name, const Names *names)
 {
-    const char *near = nearest_name(name, names->at, names->n);
+    /* `relu` rather than `ReLU` for `reluu`: modules are spelled with a capital, all else without */
+    Names alike = {0};
+    for (int i = 0; i < names->n; i++) {
+        if (names->at[i] != NULL && is_capital(names->at[i]) == is_capital(name)) {
+            vec_push(l->arena, &alike, names->at[i]);
+        }
+    }
+    const char *near = nearest_name(name, alike.at, alike.n);
+    near = near != NULL ? near : nearest_name(name, names->at, names->n);
+    near = name[0] != '\0' && name[1] == '\0' ? NULL
+                                              : near; /* every short name is near to one letter */
     return near == NULL ? "" : arena_printf(l->arena, ": did you mean `%s`?", near);
 }
 
@@ -277,10 +292,13 @@ static void declare_option(Lower *l, const Ast *o)
         }
         v = given;
     }
+    HostExpr *value = host_of(l, v, o->value->loc);
+    if (value == NULL) {
+        return;
+    }
     static const char *const types[] = {
         [HT_int] = "int", [HT_float] = "float", [HT_bool] = "bool", [HT_str] = "str"};
     Decl *d = module_decl(l->m, DECL_option, o->name);
-    HostExpr *value = host_of(l, v, o->value->loc);
     d->loc = o->loc;
     attrs_set_str(l->arena, &d->attrs, ATTR_type, types[value->type]);
     attrs_set_expr(l->arena, &d->attrs, ATTR_default, value);

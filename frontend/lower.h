@@ -441,6 +441,9 @@ const Ast *module_func(const ModuleDecl *decl, const char *name);
 Val *instance_member(const Instance *self, const char *name);
 const char *path_join(Lower *l, const char *path, const char *name);
 void instance_names(const Lower *l, const Instance *self, Names *names);
+Formal *module_formals(Lower *l, const AstList *args);
+const Builtin *param_initialiser(Lower *l,
+                                 const Ast *call); /* NULL: unknown, an error was reported */
 bool param_declare(Lower *l, Instance *self, const Ast *decl);
 typedef enum Flow { FLOW_next, FLOW_return, FLOW_break, FLOW_continue, FLOW_stop } Flow;
 Flow exec_block(Lower *l, const AstList *body);
@@ -467,6 +470,7 @@ Node *op_reshape(Lower *l, Node *x, const Dims *dims);
 Node *op_expand(Lower *l, Node *x, const Dims *dims);
 Node *op_transpose(Lower *l, Node *x, const int *perm);
 Node *op_cast(Lower *l, Node *x, DType dt); /* nothing where it has the type */
+Val op_without_grad(Lower *l, Val v);
 Node *op_forced_cast(Lower *l, Node *x,
                      DType dt); /* the user wrote it: stays, whatever the type is */
 Node *op_slice(Lower *l, Node *x, int64_t axis, int64_t start, int64_t stop, int64_t step);
@@ -503,6 +507,8 @@ void global_set(Lower *l, const char *name, Val v, Loc loc);
 HostStmt *host_emit(Lower *l, HostKind kind, Loc loc);
 Run *run_open(Lower *l, Loc loc); /* the open run, or a new one; NULL after an error */
 void run_close(Lower *l);
+/* Before nodes are taken of these values: ends the run when one of them is set only behind its call. */
+void run_settle(Lower *l, const Val *v, int n);
 Run *run_new(Lower *l, const char *name, GraphRole role, DataSet *d, int64_t bound, Loc loc);
 void run_finish(Lower *l);
 void run_host_result(Lower *l, Run *run, const char *name, Node *n, Loc loc);
@@ -515,6 +521,7 @@ typedef struct Gradients {
     bool live;       /* made, and not cleared yet */
     bool cleared;    /* zero_grad came before */
     bool kept;       /* at the end of the block they would still be there */
+    int errors;      /* before the block: after one in it, missing gradients are no news */
     Loc made;        /* backward */
     uint64_t zeroed; /* optimizers that forgot theirs since */
 } Gradients;

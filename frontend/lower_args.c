@@ -81,7 +81,7 @@ bool args_match(Lower *l, const char *what, const Formal *formals, int n, int fi
     }
     for (int i = first; i < n && fine; i++) {
         bool has = out->actual[i] != NULL || (formals[i].rest && out->rest.n > 0);
-        if (!has && !formals[i].optional) {
+        if (!has && !formals[i].optional && !formals[i].rest) {
             lower_error(l, call->loc, "%s needs the argument `%s`", what, formals[i].name);
             fine = false;
         }
@@ -237,6 +237,8 @@ Val builtin_call(Lower *l, const Builtin *fn, const Ast *call, const Val *self, 
         l->force_why = NULL;
     }
     lower_at(l, call);
+    run_settle(l, c->args, c->n);
+    run_settle(l, &c->rest, 1);
     Val v = fn->fn(l, c);
     l->force = outer;
     l->force_why = outer_why;

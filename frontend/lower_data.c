@@ -271,6 +271,9 @@ Val fn_split_data(Lower *l, Call *c)
                            "a split gets a name, outside of loops: parts = %s.split(...)",
                            c->args[0].data->decl->name);
     }
+    if (module_find(l->m, DECL_data, arena_printf(l->arena, "%s.train", l->assigning)) != NULL) {
+        return lower_error(l, c->loc, "there are parts called `%s` already", l->assigning);
+    }
     Val r = val_list(l, VAL_parts);
     val_push(l, &r, part(l, c->args[0].data, l->assigning, "train", fraction, seed, c->loc));
     val_push(l, &r, part(l, c->args[0].data, l->assigning, "validation", fraction, seed, c->loc));

@@ -103,7 +103,11 @@ static bool add_measure(Lower *l, HostStmt *s, const Ast *target, Val v, Loc loc
         return false;
     }
     for (int k = 0; k < i; k++) {
-        if (str_eq(s->keys[k], key)) {
+        bool same = str_eq(s->keys[k], key);
+        if (same && var != NULL && !str_eq(var, key)) {
+            key = var; /* a second loss goes by its variable */
+            k = -1;
+        } else if (same) {
             lower_error(l, loc, "this evaluation measures `%s` twice", key);
             return false;
         }

@@ -20,9 +20,7 @@ static Val named(Lower *l, Val v, const char *name)
     if (v.kind != VAL_tensor) {
         return v;
     }
-    if (l->no_grad && v.run == l->run && dtype_info[v.node->dtype].is_float) {
-        v.node = op1(l, OP_detach, v.node);
-    }
+    v = op_without_grad(l, v);
     if (v.node->name == NULL && v.node->op != OP_arg && v.node->op != OP_const) {
         v.node->name = name;
     }
@@ -77,16 +75,26 @@ static void set_variable(Lower *l, const char *name, Val v, Loc loc)
     scope_set(l->arena, &l->globals, name, var);
 }
 
-void global_set(Lower *l, const char *name, Val v, Loc loc)
+/* What is declared to the program as a whole has one value. */
+static bool is_settled(Lower *l, const char *name, Loc loc)
 {
     const Val *old = scope_find(&l->globals, name);
     if (module_find(l->m, DECL_option, name) != NULL) {
         lower_error(l, loc, "`%s` is an option of the program, and is not assigned", name);
-        return;
+        return true;
     }
     if (old != NULL &&
-        (old->kind == VAL_data || old->kind == VAL_instance || old->kind == VAL_optimizer)) {
+        (old->kind == VAL_data || old->kind == VAL_instance || old->kind == VAL_optimizer ||
+         old->kind == VAL_scheduler || old->kind == VAL_scaler || old->kind == VAL_parts)) {
         lower_error(l, loc, "`%s` is %s already", name, val_describe(l, *old));
+        return true;
+    }
+    return false;
+}
+
+void global_set(Lower *l, const char *name, Val v, Loc loc)
+{
+    if (is_settled(l, name, loc)) {
         return;
     }
     bool number = val_is_number(v) || v.kind == VAL_str || v.kind == VAL_host;
@@ -110,6 +118,9 @@ static const char *instance_target(Lower *l, const Ast *s)
 
 static void assign_name(Lower *l, const Ast *s)
 {
+    if (is_settled(l, s->target->name, s->target->loc)) {
+        return;
+    }
     l->assigning = s->value->kind == AST_call ? s->target->name : NULL;
     l->target = instance_target(l, s);
     Val v = eval(l, s->value);
@@ -190,6 +201,7 @@ static void enter_block(Lower *l, Nested *n, HostBlock *block)
         n->before[i] = l->globals.at[i].val;
     }
     l->block = block;
+    n->gradients.errors = diag_errors(l->diag);
     l->gradients = &n->gradients;
 }
 
@@ -279,9 +291,12 @@ static void for_range(Lower *l, const Ast *s, Val range)
         lower_error(l, s->iter->loc, "a loop counts whole numbers; int(...) cuts off a fraction");
         return;
     }
+    const char *name = s->list.at[0]->name;
+    if (is_settled(l, name, s->list.at[0]->loc)) {
+        return;
+    }
     run_close(l);
     HostStmt *h = host_emit(l, HS_for, s->loc);
-    const char *name = s->list.at[0]->name;
     h->var = name;
     h->expr = lo;
     h->hi = hi;
@@ -299,6 +314,11 @@ static void for_batches(Lower *l, const Ast *s, Loader *loader, bool counted)
                     counted ? "enumerate gives two values: for i, batch in enumerate(...)"
                             : "this loop has one variable, the batch");
         return;
+    }
+    for (int i = 0; i < s->list.n; i++) {
+        if (is_settled(l, s->list.at[i]->name, s->list.at[i]->loc)) {
+            return;
+        }
     }
     run_close(l);
     const char *counter = counted ? s->list.at[0]->name : NULL;

@@ -127,6 +127,10 @@ static bool take_element(Lower *l, Subscript *s, int64_t at, Loc loc)
         return false;
     }
     at += at < 0 ? d.k : 0;
+    if (at > INT32_MAX) {
+        lower_error(l, loc, "index %lld is too large", (long long)at);
+        return false;
+    }
     s->x = op_slice(l, s->x, s->axis++, at, at + 1, 1);
     return s->x != NULL;
 }
@@ -209,18 +213,22 @@ static Val take_rows(Lower *l, Node *x, Node *at)
 
 Val tensor_index(Lower *l, Val v, const Ast *e)
 {
-    Node *x = tensor_of(l, v, e->object->loc);
-    if (x == NULL) {
-        return val_poison();
-    }
     const AstList *subs = &e->list;
     if (subs->n == 1 && subs->at[0]->kind != AST_slice && subs->at[0]->kind != AST_none &&
         subs->at[0]->kind != AST_ellipsis) {
         Val at = eval(l, subs->at[0]);
+        if (val_is_poison(at) || val_is_poison(v)) {
+            return val_poison();
+        }
         if (val_is_tensor(at)) {
             lower_at(l, e);
+            Node *x = tensor_of(l, v, e->object->loc);
             return take_rows(l, x, tensor_of(l, at, subs->at[0]->loc));
         }
+    }
+    Node *x = tensor_of(l, v, e->object->loc);
+    if (x == NULL) {
+        return val_poison();
     }
     int used = 0, ellipses = 0;
     for (int i = 0; i < subs->n; i++) {

@@ -245,7 +245,12 @@ Val fn_minmax(Lower *l, Call *c)
     bool max = c->fn->op == OP_amax;
     Val second = c->args[1];
     if (val_is_tensor(c->args[0]) || val_is_tensor(second)) {
-        if (val_is_tensor(second) || val_is_number(c->args[0])) {
+        /* max(loss, 1.0) is of two numbers, max(x, 1) along an axis */
+        Dims dims = {0};
+        DType dt;
+        bool scalar = val_dims(c->args[0], &dims, &dt) && dims.rank == 0 && second.kind != VAL_none;
+        if (val_is_tensor(second) || val_is_number(c->args[0]) || second.kind == VAL_float ||
+            second.kind == VAL_host || scalar) {
             Node *x, *y;
             return two(l, c, &x, &y) ? val_of_node(l, op2(l, max ? OP_maximum : OP_minimum, x, y))
                                      : val_poison();

@@ -56,7 +56,7 @@ const char *path_join(Lower *l, const char *path, const char *name)
 
 /* ---- arguments ------------------------------------------------------------------------------------- */
 
-static Formal *formals_of(Lower *l, const AstList *args)
+Formal *module_formals(Lower *l, const AstList *args)
 {
     Formal *f = ARENA_ARRAY(l->arena, Formal, args->n + 1);
     for (int i = 0; i < args->n; i++) {
@@ -249,7 +249,7 @@ Val module_instantiate(Lower *l, ModuleDecl *decl, const Ast *call)
     if (!may_instantiate(l, decl, call)) {
         return val_poison();
     }
-    Formal *formals = formals_of(l, &decl->ast->list);
+    Formal *formals = module_formals(l, &decl->ast->list);
     int n = decl->ast->list.n;
     if (!args_match(l, arena_printf(l->arena, "module %s", decl->ast->name), formals, n, 0, call,
                     &m)) {
@@ -326,7 +326,7 @@ Val instance_call(Lower *l, Instance *self, const Ast *func, const Ast *call, DT
                            instance_label(self));
     }
     Match m;
-    Formal *formals = formals_of(l, &func->list);
+    Formal *formals = module_formals(l, &func->list);
     const char *what = arena_printf(l->arena, "`%s` of %s", func->name, self->decl->ast->name);
     if (!args_match(l, what, formals, func->list.n, 0, call, &m)) {
         return val_poison();
@@ -371,9 +371,7 @@ static Val named(Lower *l, Val v, const char *name)
     if (v.kind != VAL_tensor || f->is_std || v.run != l->run) {
         return v;
     }
-    if (l->no_grad && dtype_info[v.node->dtype].is_float) {
-        v.node = op1(l, OP_detach, v.node);
-    }
+    v = op_without_grad(l, v);
     bool weak = v.node->name == NULL || (f->self != NULL && v.node->name == f->self->path);
     if (weak && v.node->op != OP_arg && v.node->op != OP_const) {
         v.node->name = path_join(l, f->self != NULL ? f->self->path : NULL, name);
@@ -501,10 +499,7 @@ static Flow exec_return(Lower *l, const Ast *s)
         lower_error(l, s->loc, "`return` stands in a function of a module");
         return FLOW_stop;
     }
-    if (l->no_grad && v.kind == VAL_tensor && dtype_info[v.node->dtype].is_float) {
-        v.node = op1(l, OP_detach, v.node);
-    }
-    l->frame->result = v;
+    l->frame->result = op_without_grad(l, v);
     return val_is_poison(v) ? FLOW_stop : FLOW_return;
 }
 
@@ -517,7 +512,9 @@ Flow exec_with(Lower *l, const Ast *s, Flow (*body)(Lower *l, const AstList *bod
     bool fine = true;
     for (int i = 0; i < s->list.n; i++) {
         Val v = eval(l, s->list.at[i]);
-        if (v.kind != VAL_context) {
+        if (v.kind == VAL_builtin && str_eq(v.builtin->name, "no_grad")) {
+            l->no_grad = true; /* with no_grad { }, as well as with no_grad() { } */
+        } else if (v.kind != VAL_context) {
             fine = false;
             if (!val_is_poison(v)) {
                 lower_error(l, s->list.at[i]->loc,

@@ -165,6 +165,22 @@ static const Builtin *find_initialiser(const char *name)
     return NULL;
 }
 
+const Builtin *param_initialiser(Lower *l, const Ast *call)
+{
+    const Builtin *fn =
+        call->callee->kind == AST_name ? find_initialiser(call->callee->name) : NULL;
+    if (fn == NULL) {
+        Names names = {0};
+        for (int i = 0; i < INITIALISERS; i++) {
+            vec_push(l->arena, &names, initialisers[i].name);
+        }
+        const char *name = ast_expr_text(l->arena, call->callee);
+        lower_error(l, call->callee->loc, "unknown initialiser `%s`%s", name,
+                    lower_did_you_mean(l, name, &names));
+    }
+    return fn;
+}
+
 static bool initialise(Lower *l, const Ast *value)
 {
     bool truth;
@@ -172,18 +188,9 @@ static bool initialise(Lower *l, const Ast *value)
         return eval_truth(l, eval(l, value->test), value->test->loc, &truth) &&
                initialise(l, truth ? value->then : value->otherwise);
     }
-    if (value->kind == AST_call && value->callee->kind == AST_name) {
-        const Builtin *fn = find_initialiser(value->callee->name);
-        if (fn != NULL) {
-            return !val_is_poison(builtin_call(l, fn, value, NULL, value->loc, DT_none));
-        }
-        Names names = {0};
-        for (int i = 0; i < INITIALISERS; i++) {
-            vec_push(l->arena, &names, initialisers[i].name);
-        }
-        lower_error(l, value->callee->loc, "unknown initialiser `%s`%s", value->callee->name,
-                    lower_did_you_mean(l, value->callee->name, &names));
-        return false;
+    if (value->kind == AST_call) {
+        const Builtin *fn = param_initialiser(l, value);
+        return fn != NULL && !val_is_poison(builtin_call(l, fn, value, NULL, value->loc, DT_none));
     }
     double v;
     if (!val_float_of(l, eval(l, value), "the value of a parameter", value->loc, &v)) {

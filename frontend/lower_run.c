@@ -7,8 +7,19 @@
  */
 #include "frontend/lower.h"
 
+/* "eval_parts_train" for eval_parts.train */
+static const char *plain_name(Lower *l, const char *name)
+{
+    char *copy = arena_strdup(l->arena, name);
+    for (char *p = copy; *p != '\0'; p++) {
+        *p = *p == '.' ? '_' : *p;
+    }
+    return copy;
+}
+
 const char *decl_fresh_name(Lower *l, DeclKind kind, const char *wish)
 {
+    wish = plain_name(l, wish);
     const char *name = wish;
     for (int i = 2; module_find(l->m, kind, name) != NULL; i++) {
         name = arena_printf(l->arena, "%s_%d", wish, i);
@@ -18,6 +29,7 @@ const char *decl_fresh_name(Lower *l, DeclKind kind, const char *wish)
 
 Run *run_new(Lower *l, const char *wish, GraphRole role, DataSet *d, int64_t bound, Loc loc)
 {
+    wish = plain_name(l, wish);
     const char *name = wish;
     for (int i = 2; module_find_graph(l->m, name) != NULL; i++) {
         name = arena_printf(l->arena, "%s_%d", wish, i);
@@ -60,6 +72,20 @@ void run_close(Lower *l)
     }
 }
 
+void run_settle(Lower *l, const Val *v, int n)
+{
+    for (int i = 0; i < n && l->run != NULL; i++) {
+        if (v[i].kind == VAL_list || v[i].kind == VAL_tuple) {
+            run_settle(l, v[i].list->at, v[i].list->n);
+        }
+        for (int k = 0; v[i].kind == VAL_host && l->run != NULL && k < l->run->late.n; k++) {
+            if (host_mentions(v[i].host, l->run->late.at[k])) {
+                run_close(l);
+            }
+        }
+    }
+}
+
 void run_host_result(Lower *l, Run *run, const char *name, Node *n, Loc loc)
 {
     Graph *g = run->graph;
@@ -92,12 +118,48 @@ static void finish_call(Lower *l, Run *run)
     }
 }
 
+static bool does_something(const Graph *g)
+{
+    for (int i = 0; i < g->nnodes; i++) {
+        if (op_info[g->nodes[i]->op].kind == KIND_Mark) {
+            return true;
+        }
+    }
+    return g->nresults > 0;
+}
+
+/* Tensors that nobody asks for: neither graph nor call. */
+static void drop(Lower *l, Run *run)
+{
+    Module *m = l->m;
+    HostBlock *b = run->block;
+    int n = 0;
+    for (int i = 0; i < m->ngraphs; i++) {
+        if (m->graphs[i] != run->graph) {
+            m->graphs[n++] = m->graphs[i];
+        }
+    }
+    m->ngraphs = n;
+    n = 0;
+    for (int i = 0; i < b->n; i++) {
+        if (b->v[i] != run->call) {
+            b->v[n++] = b->v[i];
+        }
+    }
+    b->n = n;
+}
+
 void run_finish(Lower *l)
 {
     for (int i = 0; i < l->runs.n; i++) {
-        if (l->runs.at[i]->call != NULL) {
-            finish_call(l, l->runs.at[i]);
+        Run *run = l->runs.at[i];
+        if (run->call != NULL && !does_something(run->graph)) {
+            drop(l, run);
+            continue;
         }
-        graph_dce(l->runs.at[i]->graph);
+        if (run->call != NULL) {
+            finish_call(l, run);
+        }
+        graph_dce(run->graph);
     }
 }

@@ -174,6 +174,9 @@ Val fn_select(Lower *l, Call *c)
     if (at < 0 && !const_axis(l, x, axis, c->locs[1], &n)) {
         return val_poison();
     }
+    if (at > INT32_MAX) {
+        return lower_error(l, c->locs[2], "index %lld is too large", (long long)at);
+    }
     at += at < 0 ? n : 0;
     Node *one = op_slice(l, x, axis, at, at + 1, 1);
     if (one == NULL) {
@@ -196,6 +199,9 @@ Val fn_narrow(Lower *l, Call *c)
         !call_int(l, c, 2, &start) || !call_int(l, c, 3, &length)) {
         return val_poison();
     }
+    if (start < 0 || length < 1 || start > INT32_MAX || length > INT32_MAX) {
+        return lower_error(l, c->loc, "narrow takes a start from 0 and a positive length");
+    }
     return val_of_node(l, op_slice(l, x, axis, start, start + length, 1));
 }
 
@@ -205,11 +211,12 @@ static Val parts(Lower *l, Call *c, Node *x, int64_t axis, int64_t n, int64_t si
     if (size < 1) {
         return lower_error(l, c->locs[1], "the size of a part must be positive");
     }
+    size = size > n ? n : size;
     for (int64_t at = 0; at < n; at += size) {
         if (!lower_unroll(l, c->loc)) {
             return val_poison();
         }
-        int64_t end = at + size < n ? at + size : n;
+        int64_t end = size < n - at ? at + size : n;
         val_push(l, &r, val_of_node(l, op_slice(l, x, axis, at, end, 1)));
     }
     return r;
@@ -255,7 +262,7 @@ Val fn_chunk(Lower *l, Call *c)
     if (count < 1) {
         return lower_error(l, c->locs[1], "the number of parts must be positive");
     }
-    return parts(l, c, x, axis, n, (n + count - 1) / count);
+    return parts(l, c, x, axis, n, n > 0 ? (n - 1) / count + 1 : 1);
 }
 
 Val fn_size(Lower *l, Call *c)

@@ -82,6 +82,17 @@ Node *op_cast(Lower *l, Node *x, DType dt)
     return built(l, build_cast(&l->b, x, dt), errors);
 }
 
+/* A value of `with no_grad`. */
+Val op_without_grad(Lower *l, Val v)
+{
+    bool flows = v.kind == VAL_tensor && v.run == l->run && v.node->op != OP_detach &&
+                 dtype_info[v.node->dtype].is_float;
+    if (l->no_grad && flows) {
+        v.node = op1(l, OP_detach, v.node);
+    }
+    return v;
+}
+
 Node *op_forced_cast(Lower *l, Node *x, DType dt)
 {
     if (x == NULL) {
@@ -255,14 +266,10 @@ Node *op_matmul(Lower *l, Node *x, Node *y)
     DType dt = common(x->dtype, y->dtype);
     dt = dtype_info[dt].is_float ? dt : DT_f32;
     dt = l->force != DT_none ? l->force : dt;
-    x = op_cast(l, x, dt);
-    y = op_cast(l, y, dt);
-    bool trans_b = false;
     /* x @ w.T reads w as it lies */
-    if (y != NULL && y->op == OP_transpose && y->dims.rank == 2 && x != NULL) {
-        y = y->in[0];
-        trans_b = true;
-    }
+    bool trans_b = y->op == OP_transpose && y->dims.rank == 2;
+    x = op_cast(l, x, dt);
+    y = op_cast(l, trans_b ? y->in[0] : y, dt);
     builder_ready(l);
     int errors = diag_errors(l->diag);
     Node *n = built(l, build_matmul(&l->b, x, y, false, trans_b, DT_none), errors);
@@ -332,14 +339,9 @@ static DType host_dtype(HostType t)
 
 static Node *host_arg(Lower *l, HostExpr *e, Loc loc)
 {
-    for (int i = 0; i < l->run->late.n; i++) {
-        if (host_mentions(e, l->run->late.at[i])) {
-            run_close(l); /* its value is known only behind the call of this graph */
-            if (!tensor_need_run(l, loc)) {
-                return NULL;
-            }
-            break;
-        }
+    run_settle(l, (Val[]){val_host(e)}, 1);
+    if (!tensor_need_run(l, loc)) {
+        return NULL;
     }
     const char *text = host_expr_text(l->arena, e);
     Graph *g = l->run->graph;
@@ -517,6 +519,7 @@ Val tensor_binary(Lower *l, AstOp op, Val a, Val b, const Ast *e)
         [AST_OP_eq] = OP_eq,   [AST_OP_ne] = OP_ne,   [AST_OP_and] = OP_and, [AST_OP_or] = OP_or,
     };
     Node *x, *y;
+    run_settle(l, (Val[]){a, b}, 2);
     if (!both_nodes(l, a, b, e, &x, &y)) {
         return val_poison();
     }

@@ -272,6 +272,9 @@ static bool have_gradients(Lower *l, Call *c)
         return false;
     }
     if (l->run == NULL || l->run->token == NULL) {
+        if (l->gradients != NULL && diag_errors(l->diag) > l->gradients->errors) {
+            return false;
+        }
         lower_error(
             l, c->loc,
             "there are no gradients here: backward(loss) must come before `%s`, in the same block",
@@ -457,7 +460,7 @@ Val fn_zero_grad(Lower *l, Call *c)
         all = all && (g->zeroed >> i & 1);
     }
     if (all) {
-        *g = (Gradients){.cleared = true};
+        *g = (Gradients){.cleared = true, .errors = g->errors};
         if (l->run != NULL) {
             l->run->token = NULL;
         }

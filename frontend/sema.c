@@ -77,6 +77,29 @@ static void check_name(Sema *s, const Ast *e, bool called)
     declare(s, e->name); /* once is enough */
 }
 
+/* Names and number of the arguments of a call by name. */
+static void check_arguments(Sema *s, const Ast *call)
+{
+    Formal formals[MAX_FORMALS];
+    Match m;
+    const char *name = call->callee->name;
+    for (int i = 0; i < s->names.n; i++) {
+        if (str_eq(s->names.at[i], name)) {
+            return; /* a member or a variable: nobody knows what is in it */
+        }
+    }
+    const ModuleDecl *decl = module_lookup(s->l, name);
+    const Builtin *fn = builtin_find(name);
+    if (decl != NULL) {
+        Formal *of = module_formals(s->l, &decl->ast->list);
+        args_match(s->l, arena_printf(s->l->arena, "module %s", name), of, decl->ast->list.n, 0,
+                   call, &m);
+    } else if (fn != NULL) {
+        int n = builtin_formals(s->l, fn, formals);
+        args_match(s->l, arena_printf(s->l->arena, "`%s`", name), formals, n, 0, call, &m);
+    }
+}
+
 static void check(Sema *s, const Ast *e);
 
 static void check_list(Sema *s, const AstList *list)
@@ -97,6 +120,7 @@ static void check(Sema *s, const Ast *e)
     case AST_call:
         if (e->callee->kind == AST_name) {
             check_name(s, e->callee, true);
+            check_arguments(s, e);
         } else {
             check(s, e->callee);
         }
@@ -152,7 +176,8 @@ static void check_members(Sema *s)
             check_list(s, &m->type->list);
             check(s, m->test);
             if (m->value != NULL && m->value->kind == AST_call) {
-                check_list(s, &m->value->list); /* the initialiser's own name is no function */
+                param_initialiser(s->l, m->value);
+                check_list(s, &m->value->list);
             }
         }
     }
