@@ -396,7 +396,8 @@ static void step_optimizer(Scaling *s, const Node *n, GradSet *set)
     const char *kind = attrs_str(&optimizer->attrs, ATTR_kind);
     const OptimizerRule *rule = optimizer_rule(kind);
     if (rule == NULL) {
-        ICE("no optimizer is called %s", kind);
+        fail(s, n, arena_printf(s->c->scratch, "there is no optimizer of the kind '%s'", kind));
+        return;
     }
     if (scaler != NULL && find_flag(s, optimizer) == NULL) {
         unscale(s, n, set, optimizer, scaler);
