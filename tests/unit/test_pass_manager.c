@@ -1,5 +1,6 @@
 /* test_pass_manager.c: order, resuming from text, switching off, dumps; and that --verify-passes notices when a
  * pass changes what a graph means. */
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "pass_golden.h"
@@ -119,6 +120,38 @@ static void test_dumps(void **unused)
     arena_free(mc.arena);
 }
 
+/* An internal error leaves the IR that went into the pass. */
+static void test_reproducer(void **unused)
+{
+    (void)unused;
+    Machine mc = program();
+    PassOptions opt = {.stop_after = "autodiff"};
+    assert_true(passes_run(mc.m, &opt, mc.diag));
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        if (freopen("/dev/null", "w", stderr) == NULL) {
+            _exit(1);
+        }
+        opt.stop_after = NULL;
+        mc.m->ndecls = 0; /* markers now name what is not there */
+        passes_run(mc.m, &opt, mc.diag);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 70);
+    FILE *f = fopen("program.before-scaling.ir", "r");
+    assert_non_null(f);
+    char line[64];
+    assert_non_null(fgets(line, sizeof line, f));
+    assert_string_equal(line, "mpc-ir 1 after autodiff\n");
+    fclose(f);
+    unlink("program.before-scaling.ir");
+    arena_free(mc.arena);
+}
+
 /* ---- verification -------------------------------------------------------------------------------- */
 
 static Node *find(const Module *m, Op op)
@@ -225,6 +258,7 @@ int main(void)
         cmocka_unit_test(test_resumes_from_text),
         cmocka_unit_test(test_switched_off),
         cmocka_unit_test(test_dumps),
+        cmocka_unit_test(test_reproducer),
         cmocka_unit_test(test_notices_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
