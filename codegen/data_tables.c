@@ -110,12 +110,20 @@ static const char *columns_emit(Emit *e, const Decl *d, int number, int f)
     if (text[0] == 0) {
         return "";
     }
-    const char *dots = strstr(text, "..");
-    const char *first = dots != NULL ? arena_strndup(e->arena, text, (size_t)(dots - text)) : text;
     const char *name = arena_printf(e->arena, "data%d_columns%d", number, f);
-    ln(e, "static const MpcColumns %s[] = {{%s, %s}};", name, quoted(e->arena, first),
-       quoted(e->arena, dots != NULL ? dots + 2 : NULL));
-    return arena_printf(e->arena, ", .columns = %s, .n_columns = 1", name);
+    Text *rows = text_new(e->arena);
+    int n = 0;
+    for (const char *at = text; *at != 0; n++) { /* one a line: "name" or "first..last" */
+        size_t len = strcspn(at, "\n");
+        const char *one = arena_strndup(e->arena, at, len);
+        const char *dots = strstr(one, "..");
+        const char *first = dots != NULL ? arena_strndup(e->arena, one, (size_t)(dots - one)) : one;
+        text_printf(rows, "%s{%s, %s}", n > 0 ? ", " : "", quoted(e->arena, first),
+                    quoted(e->arena, dots != NULL ? dots + 2 : NULL));
+        at += len + (at[len] != 0);
+    }
+    ln(e, "static const MpcColumns %s[] = {%s};", name, rows->at);
+    return arena_printf(e->arena, ", .columns = %s, .n_columns = %d", name, n);
 }
 
 static void source_emit(Emit *e, const Decl *d, int number)

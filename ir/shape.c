@@ -259,7 +259,7 @@ static bool shape_same(Infer *f)
         return is_number(n->dtype) || fail(f, "no type is given");
     }
     n->dtype = op_info[n->op].cast == CAST_Float ? float_of(x->dtype) : x->dtype;
-    int axis;
+    int axis = 0;
     return op_info[n->op].kind != KIND_Reduce || get_axis(f, x->dims.rank, &axis);
 }
 
@@ -337,7 +337,7 @@ static bool shape_expand(Infer *f)
 static bool shape_slice(Infer *f)
 {
     Node *n = f->n;
-    int axis;
+    int axis = 0;
     if (!get_axis(f, n->in[0]->dims.rank, &axis)) {
         return false;
     }
@@ -364,7 +364,7 @@ static bool shape_slice(Infer *f)
 static bool shape_pad(Infer *f)
 {
     Node *n = f->n;
-    int axis;
+    int axis = 0;
     if (!get_axis(f, n->in[0]->dims.rank, &axis)) {
         return false;
     }
@@ -388,7 +388,7 @@ static bool shape_pad(Infer *f)
 static bool shape_concat(Infer *f)
 {
     Node *n = f->n;
-    int axis;
+    int axis = 0;
     if (!get_axis(f, n->in[0]->dims.rank, &axis)) {
         return false;
     }
@@ -530,7 +530,7 @@ static bool shape_reduce(Infer *f)
 static bool drop_axis(Infer *f)
 {
     Node *n = f->n;
-    int axis;
+    int axis = 0;
     if (!get_axis(f, n->in[0]->dims.rank, &axis)) {
         return false;
     }
