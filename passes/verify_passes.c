@@ -119,7 +119,7 @@ static uint64_t stream(const World *w, const char *role, const char *name)
 
 static Value *new_value(const World *w, DType dt, const Dims *dims)
 {
-    int64_t n[MAX_RANK];
+    int64_t n[MAX_RANK] = {0};
     for (int i = 0; i < dims->rank; i++) {
         n[i] = dims->d[i].k;
         for (int s = 0; s < 2; s++) {
