@@ -32,9 +32,10 @@ static bool options_emit(Emit *e)
         const char *origin = loc.line > 0 && loc.file != NULL
                                  ? arena_printf(e->arena, "%s:%d", loc.file->path, loc.line)
                                  : "-D";
-        ln(e, "{.name = %s, .type = MPC_OPTION_%s, %s, .origin = %s%s},",
+        ln(e, "{.name = %s, .type = MPC_OPTION_%s, %s, .origin = %s%s%s},",
            quoted(e->arena, options[i]->name), name[type], t->at, quoted(e->arena, origin),
-           attrs_bool(&options[i]->attrs, ATTR_shape_bound) ? ", .bounded = true" : "");
+           attrs_bool(&options[i]->attrs, ATTR_shape_bound) ? ", .bounded = true" : "",
+           attrs_bool(&options[i]->attrs, ATTR_fixed) ? ", .fixed = true" : "");
     }
     ln_close(e, ";");
     ln_blank(e);
