@@ -114,12 +114,38 @@ static const char *default_label(const Ast *data)
     return data->list.at[data->list.n - 1]->name;
 }
 
+/* A plain name that nothing in the file declares. */
+static bool is_unknown(const Loop *l, const Ast *set)
+{
+    if (set->kind != AST_name)
+        return false;
+    const char *names[64];
+    int n = 0;
+    for (int i = 0; i < l->file->root->list.n; i++) {
+        const Ast *a = l->file->root->list.at[i];
+        const char *name = a->kind == AST_data                                       ? a->name
+                           : a->kind == AST_assign && a->target->kind == AST_name ? a->target->name
+                                                                                  : NULL;
+        if (name && str_eq(name, set->name))
+            return false;
+        if (name && n < 64)
+            names[n++] = name;
+    }
+    diag_error(l->m.diag, set->loc, "unknown data set '%s'", set->name);
+    const char *near = nearest_name(set->name, names, n);
+    if (near)
+        diag_note(l->m.diag, set->loc, "did you mean '%s'?", near);
+    return true;
+}
+
 /* Fills label and returns the arguments of the model's call, "batch.image"; NULL after an error. */
 static const char *find_fields(Loop *l)
 {
     const Ast *inputs = l->t.given[KEY_inputs], *labels = l->t.given[KEY_labels];
     const Ast *set = l->t.value[KEY_train_dataset];
     const Ast *data = find_data(l, set);
+    if (is_unknown(l, set))
+        return NULL;
     if ((!inputs || !labels) && (!data || data->list.n < 2)) {
         diag_error(l->m.diag, set->loc,
                    "cannot tell which fields of this set are the model's inputs and the label");

@@ -251,10 +251,14 @@ static bool take(RtOptions *o, const char *argument, char ***next, RtErr *e)
     }
     if (option >= 0 && !set_value(o, option, text, e))
         return false;
+    if (!flag)
+        return true;
+    int64_t epochs = o->epochs;
+    bool fits = flag->set(o, text, e);
     /* An option of the file called epochs is used by the file itself; it must not apply twice. */
-    if (flag && !(option >= 0 && flag->set == set_epochs))
-        return flag->set(o, text, e);
-    return true;
+    if (option >= 0 && flag->set == set_epochs)
+        o->epochs = epochs;
+    return fits;
 }
 
 static void defaults(RtOptions *o, const MpcProgram *p)

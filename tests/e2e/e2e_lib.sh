@@ -12,16 +12,16 @@ cache=${MPC_TEST_CACHE:-$tmp/programs}
 mkdir -p "$cache"
 
 fashion=/usr/share/datasets/fashion-mnist
-failed=0
 
+# A failure is remembered in a file: the function may run in a pipeline, and so in a subshell.
 fail() {
     echo "FAILED: $*" >&2
-    failed=1
+    touch "$tmp/.failed"
 }
 
 # finish: the last line of every script.
 finish() {
-    ((failed == 0)) || exit 1
+    [[ ! -e $tmp/.failed ]] || exit 1
     exit 0
 }
 

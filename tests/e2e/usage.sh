@@ -12,10 +12,11 @@ for command in "$mpc" "$train"; do
         [[ -s out && ! -s err ]] || fail "$command $flag: not to stdout"
     done
 done
-"$mpc" --version | grep -q '0\.1' || fail "mpc --version: no 0.1"
+grep -q '0\.1' <<<"$("$mpc" --version)" || fail "mpc --version: no 0.1"
+help=$("$train" --help)
 for flag in --seed --threads --epochs --max-steps --out --data --init --plan --summary --print-config \
     --eval --help --version; do
-    "$train" --help | grep -qe "$flag" || fail "the program's --help does not name $flag"
+    grep -qe "$flag" <<<"$help" || fail "the program's --help does not name $flag"
 done
 
 # typo COMMAND... WRONG RIGHT: status 2, and the right flag is named.
@@ -74,6 +75,6 @@ for flag in --plan --summary --print-config; do
     "$train" $flag >out 2>err || fail "$flag ends with $?"
     [[ -s out ]] || fail "$flag prints nothing"
 done
-"$train" --print-config --seed 7 | grep -i seed | grep -q 7 || fail "--print-config: no seed 7"
+grep -qE 'seed.*7' <<<"$("$train" --print-config --seed 7)" || fail "--print-config: no seed 7"
 [[ ! -e runs ]] || fail "a view left a run folder"
 finish
