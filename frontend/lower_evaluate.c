@@ -128,8 +128,8 @@ static bool target_fits(Lower *l, const Ast *target, int n)
     if (names == n || (one && n == 1)) {
         return true;
     }
-    lower_error(l, target->loc, "%d name%s for %d numbers of the evaluation", names,
-                names == 1 ? "" : "s", n);
+    lower_error(l, target->loc, "%d name%s for %d number%s of the evaluation", names,
+                names == 1 ? "" : "s", n, n == 1 ? "" : "s");
     return false;
 }
 
