@@ -1,6 +1,7 @@
 /* rt_data_csv.c: tables of text. csv: commas, cells may be quoted (RFC 4180); tsv: tabs, quotes mean nothing.
  * The first line names the columns. Read as a stream: beside the table itself no more than one row and the
  * header are in memory. Every fault is reported with file, line and column. */
+#include "abi/scalar.h"
 #include "rt_data.h"
 
 #include <math.h>
@@ -246,15 +247,42 @@ static bool store_float(Csv *c, const Column *column, const char *cell, double v
 {
     if (!isfinite(v))
         return bad_cell(c, column, cell, "is not finite", e);
-    if (dtype == MPC_DT_f64) {
-        memcpy(out, &v, sizeof v);
-        return true;
+    float f32 = (float)v, kept = f32;
+    mpc_f16 f16 = mpc_f64_to_f16(v);
+    mpc_bf16 bf16 = mpc_f64_to_bf16(v);
+    mpc_f8e4m3 f8e4m3 = mpc_f64_to_f8e4m3(v);
+    mpc_f8e5m2 f8e5m2 = mpc_f64_to_f8e5m2(v);
+    const void *from = &f32;
+    switch (dtype) {
+    case MPC_DT_f64: from = &v, kept = 0; break;
+    case MPC_DT_f16: from = &f16, kept = mpc_f16_to_f32(f16); break;
+    case MPC_DT_bf16: from = &bf16, kept = mpc_bf16_to_f32(bf16); break;
+    case MPC_DT_f8e4m3: from = &f8e4m3, kept = mpc_f8e4m3_to_f32(f8e4m3); break;
+    case MPC_DT_f8e5m2: from = &f8e5m2, kept = mpc_f8e5m2_to_f32(f8e5m2); break;
+    default: break;
     }
-    float narrow = (float)v;
-    if (!isfinite(narrow))
-        return bad_cell(c, column, cell, "is too large for f32", e);
-    memcpy(out, &narrow, sizeof narrow);
+    if (!isfinite(kept)) {
+        char what[64];
+        snprintf(what, sizeof what, "is too large for %s", rt_dtype_name(dtype));
+        return bad_cell(c, column, cell, what, e);
+    }
+    memcpy(out, from, rt_dtype_bytes(dtype));
     return true;
+}
+
+static bool is_floating(MpcDType dtype)
+{
+    static const bool floating[MPC_DT_COUNT] = {
+#define Float true
+#define Int false
+#define Bool false
+#define DTYPE(name, ctype, size, kind, st, doc) [MPC_DT_##name] = kind,
+#include "abi/dtypes.def"
+#undef Float
+#undef Int
+#undef Bool
+    };
+    return floating[dtype];
 }
 
 static bool store_integer(Csv *c, const Column *column, const char *cell, size_t length,
@@ -303,7 +331,7 @@ static bool store_cell(Csv *c, const Column *column, MpcDType dtype, unsigned ch
     double v;
     if (strspn(cell, " \t") == length)
         return bad_cell(c, column, cell, "is empty: a number is missing", e);
-    if (dtype != MPC_DT_f32 && dtype != MPC_DT_f64) {
+    if (!is_floating(dtype)) {
         if (dtype == MPC_DT_bool && (!strcmp(cell, "true") || !strcmp(cell, "false"))) {
             *out = cell[0] == 't';
             return true;
