@@ -324,6 +324,39 @@ static void check_defines(Lower *l)
 
 /* ---- modules --------------------------------------------------------------------------------------- */
 
+static const char *member_name(const Ast *m)
+{
+    return m->kind == AST_assign ? m->target->name : m->name;
+}
+
+/* What a module declares, it declares once; arguments and members may share names. */
+static void check_names(Lower *l, const Ast *module)
+{
+    for (int i = 0; i < module->list.n; i++) {
+        for (int k = 0; k < i; k++) {
+            if (str_eq(module->list.at[i]->name, module->list.at[k]->name)) {
+                lower_error(l, module->list.at[i]->loc, "there are two arguments called `%s`",
+                            module->list.at[i]->name);
+            }
+        }
+    }
+    for (int i = 0; i < module->list2.n; i++) {
+        const char *name = member_name(module->list2.at[i]);
+        if (name != NULL && module->list2.at[i]->kind == AST_func && str_eq(name, "grad")) {
+            lower_error(l, module->list2.at[i]->loc, "a module cannot give its own derivative yet");
+        }
+        for (int k = 0; k < i && name != NULL; k++) {
+            const char *other = member_name(module->list2.at[k]);
+            if (other != NULL && str_eq(name, other)) {
+                lower_error(l, module->list2.at[i]->loc, "`%s` is declared twice in module %s",
+                            name, module->name);
+                lower_note(l, module->list2.at[k]->loc, "the first one is here");
+                break;
+            }
+        }
+    }
+}
+
 static void add_module(Lower *l, const Ast *ast, bool is_std)
 {
     ModuleDecl *old = module_lookup(l, ast->name);
@@ -336,13 +369,8 @@ static void add_module(Lower *l, const Ast *ast, bool is_std)
     decl->ast = ast;
     decl->is_std = is_std;
     vec_push(l->arena, &l->modules, decl);
-    for (int i = 0; i < ast->list.n && !is_std; i++) {
-        for (int k = 0; k < i; k++) {
-            if (str_eq(ast->list.at[i]->name, ast->list.at[k]->name)) {
-                lower_error(l, ast->list.at[i]->loc, "there are two arguments called `%s`",
-                            ast->list.at[i]->name);
-            }
-        }
+    if (!is_std) {
+        check_names(l, ast);
     }
 }
 

@@ -206,10 +206,6 @@ static void declare_member(Lower *l, Instance *self, const Ast *m)
         return;
     }
     const char *name = m->kind == AST_assign ? m->target->name : m->name;
-    if (scope_find(&self->members, name) != NULL) {
-        lower_error(l, m->loc, "`%s` is declared twice in module %s", name, self->decl->ast->name);
-        return;
-    }
     if (m->kind != AST_assign) {
         param_declare(l, self, m);
         return;
