@@ -58,11 +58,13 @@ void body_depths(Body *b)
             depth = b->depth[v->in[i]] > depth ? b->depth[v->in[i]] : depth;
             stage = b->stage[v->in[i]] > stage ? b->stage[v->in[i]] : stage;
         }
-        b->stage[s] = stage + (v->kind == SC_reduce);
         bool has_access = v->kind == SC_load || v->kind == SC_index || v->kind == SC_uniform;
-        if (has_access && v->at.index >= 0 && b->depth[v->at.index] > depth) {
-            depth = b->depth[v->at.index];
+        if (has_access && v->at.index >= 0) {
+            int index = v->at.index;
+            depth = b->depth[index] > depth ? b->depth[index] : depth;
+            stage = b->stage[index] > stage ? b->stage[index] : stage;
         }
+        b->stage[s] = stage + (v->kind == SC_reduce);
         for (int i = 0; has_access && i < b->k->space.rank; i++) {
             if (access_varies(&v->at, i) && b->depth_of[i] > depth) {
                 depth = b->depth_of[i];

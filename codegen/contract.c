@@ -138,8 +138,18 @@ void contract_operands_emit(Emit *e, Unit *u)
     if (u->k.nbatch > 1) {
         unit_unravel(e, u, "batch", 0, u->k.nbatch, b.axis);
     }
+    Text *out = e->out, *sides = text_new(e->arena);
+    sides->indent = out->indent;
+    e->out = sides;
     pack_side(e, u, &b, true);
     pack_side(e, u, &b, false);
+    e->out = out;
+    for (int i = 0; i < u->k.nbatch; i++) { /* one matrix for all of the batch, on both sides */
+        if (!text_mentions(sides, b.axis[i])) {
+            ln(e, "(void)%s;", b.axis[i]);
+        }
+    }
+    text_puts(out, sides->at);
 }
 
 static void pack_call(Emit *e, Unit *u)

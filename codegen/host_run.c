@@ -131,6 +131,14 @@ static const char *var_field(const Emit *e, const HostText *h, const char *name)
     ICE("the host program has no variable %s", name);
 }
 
+/* A negative number stands in parentheses; alone on its side it needs none. */
+static void assign_emit(Emit *e, const char *field, const char *value)
+{
+    size_t n = strlen(value);
+    bool wrapped = value[0] == '(' && strchr(value, ')') == value + n - 1;
+    ln(e, "vars->%s = %.*s;", field, wrapped ? (int)n - 2 : (int)n, value + wrapped);
+}
+
 static void for_emit(Emit *e, HostText *h, const HostStmt *s)
 {
     const char *var = arena_printf(e->arena, "vars->%s", var_field(e, h, s->var));
@@ -243,9 +251,7 @@ static void evaluate_call(Emit *e, HostText *h, const HostStmt *s)
 static void statement(Emit *e, HostText *h, const HostStmt *s)
 {
     switch (s->kind) {
-    case HS_assign:
-        ln(e, "vars->%s = %s;", var_field(e, h, s->var), host_value(e, h, s->expr));
-        return;
+    case HS_assign: assign_emit(e, var_field(e, h, s->var), host_value(e, h, s->expr)); return;
     case HS_for: for_emit(e, h, s); return;
     case HS_batches: batches_emit(e, h, s); return;
     case HS_if: if_emit(e, h, s); return;
@@ -264,13 +270,32 @@ static void statement(Emit *e, HostText *h, const HostStmt *s)
     }
 }
 
+/* The line of the loop that a statement stands for; NULL where the C says it as well. */
+static const char *source_text(Emit *e, const HostStmt *s)
+{
+    if (s->loc.line <= 0) {
+        return NULL;
+    }
+    if (s->kind == HS_for) {
+        return arena_printf(e->arena, "for %s in %s .. %s", s->var,
+                            host_expr_text(e->arena, s->expr), host_expr_text(e->arena, s->hi));
+    }
+    if (s->kind == HS_batches) {
+        return arena_printf(e->arena, "for batch in %s", s->target);
+    }
+    if (s->kind == HS_evaluate) {
+        return arena_printf(e->arena, "evaluate(%s)", s->target);
+    }
+    return NULL;
+}
+
 static void block(Emit *e, HostText *h, const HostBlock *b)
 {
     for (int i = 0; i < b->n; i++) {
         const HostStmt *s = b->v[i];
-        bool heads = s->kind == HS_for || s->kind == HS_batches || s->kind == HS_evaluate;
-        if (s->loc.line > 0 && heads) {
-            ln(e, "/* line %d */", s->loc.line);
+        const char *text = source_text(e, s);
+        if (text != NULL) {
+            ln(e, "/* %d: %s */", s->loc.line, comment_text(e->arena, text));
         }
         statement(e, h, s);
     }

@@ -113,7 +113,7 @@ static void declare_arguments(Emit *e, const GraphPlan *gp, const Unit *u, const
 {
     const char *values = arguments(e, gp, u, call);
     const char *brace = strstr(values, ", ");
-    if (strlen(values) + strlen(u->name) < 84 || brace == NULL) {
+    if (strlen(values) + strlen(u->name) < 68 || brace == NULL) {
         ln(e, "const struct %s %s = %s;", u->name, name, values);
         return;
     }

@@ -14,7 +14,8 @@ static const char *const reserved[] = {
     "noreturn", "nullptr",  "offsetof",     "register",      "restrict", "return", "short",
     "signed",   "sizeof",   "static",       "static_assert", "stderr",   "stdin",  "stdout",
     "struct",   "switch",   "thread_local", "true",          "typedef",  "typeof", "union",
-    "unix",     "unsigned", "void",         "volatile",      "while",
+    "unix",     "unsigned", "void",         "volatile",      "while",    "isnan",  "isinf",
+    "isfinite", "isnormal", "isgreater",    "isless",        "signbit",  "assert", "fpclassify",
 };
 
 /* Functions and types of the headers that an emitted program includes; a local variable may hide them. */

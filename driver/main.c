@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "codegen/codegen.h"
+#include "driver/check_data.h"
 #include "driver/explain.h"
 #include "driver/options.h"
 #include "driver/toolchain.h"
@@ -351,6 +352,12 @@ static int compile(Job *j)
         return status;
     }
     stage(j, "IR");
+    if (o->check_data) {
+        check_data(j->m, home_folder(j), j->diag);
+        if (diag_failed(j->diag)) {
+            return STATUS_usage;
+        }
+    }
     j->tools.level = o->level;
     j->tools.verbose = o->verbose;
     if (!find_tools(j)) {
