@@ -123,7 +123,7 @@ static bool is_unknown(const Loop *l, const Ast *set)
     int n = 0;
     for (int i = 0; i < l->file->root->list.n; i++) {
         const Ast *a = l->file->root->list.at[i];
-        const char *name = a->kind == AST_data                                       ? a->name
+        const char *name = a->kind == AST_data                                    ? a->name
                            : a->kind == AST_assign && a->target->kind == AST_name ? a->target->name
                                                                                   : NULL;
         if (name && str_eq(name, set->name))

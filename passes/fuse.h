@@ -60,7 +60,8 @@ typedef struct Walk {
     const Fusion *f;
     const Dims *space;
     Visit *fn;
-    Visit *leaf; /* for each iota and uniform, with the number that stands for its element; NULL: not wanted */
+    Visit *
+        leaf; /* for each iota and uniform, with the number that stands for its element; NULL: not wanted */
     void *ctx;
     Node *blocked;
 } Walk;
