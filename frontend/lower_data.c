@@ -440,12 +440,22 @@ bool data_ready(Lower *l, DataSet *d)
     return !d->failed;
 }
 
+/* Sets that no loader reads: their preparation is lowered for its errors, and is no part of the program. */
 void data_finish(Lower *l)
 {
     for (int i = 0; i < l->data.n; i++) {
-        if (l->data.at[i]->batch != NULL) {
-            data_ready(l, l->data.at[i]);
+        DataSet *d = l->data.at[i];
+        if (d->batch == NULL || d->in_use || d->failed || block_failed(l, d)) {
+            continue;
         }
+        Prepared p = {0};
+        int errors = diag_errors(l->diag);
+        prepare(l, d, &p);
+        d->failed = diag_errors(l->diag) > errors;
+        if (l->m->graphs[l->m->ngraphs - 1] != p.graph) {
+            ICE("the preparation of %s made more than one graph", d->decl->name);
+        }
+        l->m->ngraphs--;
     }
 }
 
