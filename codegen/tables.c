@@ -160,45 +160,39 @@ static int64_t elements(const Tensor *t)
     return n.k;
 }
 
-/* Modules that own parameters, in order of declaration. */
-static int modules_emit(Emit *e)
+/* "weight (512, 784), bias (512)": the parameters that a layer itself owns; *params counts their numbers. */
+static const char *own_parameters(Emit *e, const char *path, int64_t *params)
 {
-    int rows = 0;
+    Text *shape = text_new(e->arena);
     for (int i = 0; i < e->m->ntensors; i++) {
         const Tensor *t = e->m->tensors[i];
-        if (t->role != TENSOR_param) {
-            continue;
+        if (t->role == TENSOR_param && str_eq(module_path(e->arena, t->name), path)) {
+            const char *leaf = t->name + (path[0] != 0 ? strlen(path) + 1 : 0);
+            text_printf(shape, "%s%s %s", shape->n > 0 ? ", " : "", leaf,
+                        shape_text(e->arena, NULL, &t->dims));
+            *params += elements(t);
         }
-        const char *path = module_path(e->arena, t->name);
-        bool seen = false;
-        for (int k = 0; k < i; k++) {
-            seen |= e->m->tensors[k]->role == TENSOR_param &&
-                    str_eq(module_path(e->arena, e->m->tensors[k]->name), path);
-        }
-        if (seen) {
-            continue;
-        }
-        if (rows++ == 0) {
-            ln_open(e, "static const MpcModuleRow modules[] =");
-        }
-        Text *shape = text_new(e->arena);
+    }
+    return shape->at;
+}
+
+static int modules_emit(Emit *e)
+{
+    int rows;
+    Decl **layers = module_decls(e, DECL_layer, &rows);
+    if (rows == 0) {
+        return 0;
+    }
+    ln_open(e, "static const MpcModuleRow modules[] =");
+    for (int i = 0; i < rows; i++) {
         int64_t params = 0;
-        for (int k = i; k < e->m->ntensors; k++) {
-            const Tensor *o = e->m->tensors[k];
-            if (o->role == TENSOR_param && str_eq(module_path(e->arena, o->name), path)) {
-                const char *leaf = o->name + (path[0] != 0 ? strlen(path) + 1 : 0);
-                text_printf(shape, "%s%s %s", shape->n > 0 ? ", " : "", leaf,
-                            shape_text(e->arena, NULL, &o->dims));
-                params += elements(o);
-            }
-        }
-        ln(e, "{%s, \"\", %s, %lld},", quoted(e->arena, path), quoted(e->arena, shape->at),
+        const char *shape = own_parameters(e, layers[i]->name, &params);
+        ln(e, "{%s, %s, %s, %lld},", quoted(e->arena, layers[i]->name),
+           quoted(e->arena, attrs_str(&layers[i]->attrs, ATTR_kind)), quoted(e->arena, shape),
            (long long)params);
     }
-    if (rows > 0) {
-        ln_close(e, ";");
-        ln_blank(e);
-    }
+    ln_close(e, ";");
+    ln_blank(e);
     return rows;
 }
 

@@ -235,6 +235,17 @@ static void declare_members(Lower *l, Instance *self, const Match *m, const Form
     l->frame = frame.up;
 }
 
+/* For --summary: which module stands at which path. */
+static void declare_layer(Lower *l, const Instance *self)
+{
+    if (self->path == NULL || module_find(l->m, DECL_layer, self->path) != NULL) {
+        return;
+    }
+    Decl *d = module_decl(l->m, DECL_layer, self->path);
+    attrs_set_str(l->arena, &d->attrs, ATTR_kind, self->decl->ast->name);
+    d->loc = self->loc;
+}
+
 Val module_instantiate(Lower *l, ModuleDecl *decl, const Ast *call)
 {
     Match m;
@@ -266,6 +277,7 @@ Val module_instantiate(Lower *l, ModuleDecl *decl, const Ast *call)
         return val_poison();
     }
     decl->open = true;
+    declare_layer(l, self);
     declare_members(l, self, &m, formals, args);
     decl->open = false;
     lower_leave(l);

@@ -301,6 +301,7 @@ int node_axes(const Node *n, int64_t axes[MAX_RANK]); /* of a reduction; all whe
 /* ---- declarations ---------------------------------------------------------------------------- */
 
 typedef enum DeclKind {
+    DECL_layer,
     DECL_option,
     DECL_data,
     DECL_loader,
@@ -312,6 +313,7 @@ typedef enum DeclKind {
 extern const char *const decl_name[DECL_COUNT];
 
 /* One line of the text form: KIND NAME {attributes}. What each kind carries:
+ *   layer      kind(the module's name); its own name is the path of its parameters, the root's is empty
  *   option     type default [shape_bound]
  *   data       kind(idx csv tsv split) files fields columns prepare | of part fraction split_seed
  *   loader     dataset batch_size bound [shuffle] [drop_last]

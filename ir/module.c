@@ -5,8 +5,9 @@
 #include "ir/base/vec.h"
 
 const char *const decl_name[DECL_COUNT] = {
-    [DECL_option] = "option",       [DECL_data] = "data",           [DECL_loader] = "loader",
-    [DECL_optimizer] = "optimizer", [DECL_scheduler] = "scheduler", [DECL_scaler] = "scaler",
+    [DECL_layer] = "layer",   [DECL_option] = "option",       [DECL_data] = "data",
+    [DECL_loader] = "loader", [DECL_optimizer] = "optimizer", [DECL_scheduler] = "scheduler",
+    [DECL_scaler] = "scaler",
 };
 
 const char *const tensor_role_name[TENSOR_ROLES] = {

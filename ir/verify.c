@@ -281,6 +281,7 @@ static void verify_graph(Verify *v, const Graph *g)
 
 /* What a declaration cannot do without. */
 static const AttrId needed[DECL_COUNT][4] = {
+    [DECL_layer] = {ATTR_kind, ATTR_COUNT},
     [DECL_option] = {ATTR_type, ATTR_default, ATTR_COUNT},
     [DECL_data] = {ATTR_kind, ATTR_COUNT},
     [DECL_loader] = {ATTR_dataset, ATTR_batch_size, ATTR_bound, ATTR_COUNT},
