@@ -1,0 +1,288 @@
+/* kernel_body.c: evaluates nodes at a point of a kernel's space and writes the result down as scalars.
+ *
+ * What is virtual is evaluated wherever it is used; what is in memory is loaded; equal scalars are made once a
+ * kernel. Names of functions follow fuse.h's three kinds of nodes. */
+#include "passes/kernel_body.h"
+
+#include <string.h>
+
+int body_operand(Body *y, const Buffer *buffer)
+{
+    for (int i = 0; i < y->operands.n; i++) {
+        if (y->operands.at[i] == buffer) {
+            return i;
+        }
+    }
+    if (y->operands.n == MAX_OPERANDS) {
+        ICE("a kernel of more than %d operands", MAX_OPERANDS);
+    }
+    vec_push(y->b->f->arena, &y->operands, buffer);
+    return y->operands.n - 1;
+}
+
+bool access_equal(const Access *a, const Access *b)
+{
+    bool same = a->operand == b->operand && dim_equal(a->offset, b->offset) &&
+                a->index == b->index && dim_equal(a->index_stride, b->index_stride);
+    for (int i = 0; same && i < MAX_RANK; i++) {
+        same = dim_equal(a->stride[i], b->stride[i]);
+    }
+    return same;
+}
+
+static bool scalar_equal(const Scalar *a, const Scalar *b)
+{
+    bool same = a->kind == b->kind && a->dtype == b->dtype && a->op == b->op && a->nin == b->nin &&
+                memcmp(&a->value, &b->value, sizeof a->value) == 0 && dim_equal(a->dim, b->dim) &&
+                a->path == b->path && a->per_row == b->per_row && access_equal(&a->at, &b->at);
+    for (int i = 0; same && i < a->nin; i++) {
+        same = a->in[i] == b->in[i];
+    }
+    return same;
+}
+
+int body_scalar(Body *y, Scalar s)
+{
+    for (int i = 0; i < y->scalars.n; i++) {
+        if (scalar_equal(&y->scalars.at[i], &s)) {
+            return i;
+        }
+    }
+    vec_push(y->b->f->arena, &y->scalars, s);
+    return y->scalars.n - 1;
+}
+
+/* Nothing along the reduced axes. */
+static bool row_constant(const Body *y, const Dim *stride)
+{
+    for (int i = y->space.rank - y->nreduce; i < y->space.rank; i++) {
+        if (stride[i].k != 0) {
+            return false;
+        }
+    }
+    return y->nreduce > 0;
+}
+
+Scalar scalar_of_node(const Node *n, ScalarKind kind)
+{
+    return (Scalar){.kind = kind,
+                    .dtype = n->dtype,
+                    .op = n->op,
+                    .at = {.operand = -1, .index = -1},
+                    .name = n->name,
+                    .why = n->why,
+                    .loc = n->loc};
+}
+
+static int load(Body *y, const Node *root, const Linear *at)
+{
+    Buffer *buffer = y->b->buffer[root->id];
+    if (buffer == NULL) {
+        ICE("%%%d (%s) is read but not in memory", root->id, op_info[root->op].name);
+    }
+    Scalar s = scalar_of_node(root, SC_load);
+    s.op = OP_arg;
+    s.at.operand = body_operand(y, buffer);
+    s.at.offset = at->offset;
+    memcpy(s.at.stride, at->stride, sizeof s.at.stride);
+    s.per_row = row_constant(y, at->stride);
+    return body_scalar(y, s);
+}
+
+static int eval_root(Body *y, Node *n, const Linear *at)
+{
+    if (y->of[n->id] >= 0) {
+        return y->of[n->id];
+    }
+    return load(y, n, at);
+}
+
+Linear node_linear(const Node *n, const IndexMap *map, const Dims *dims)
+{
+    Linear at;
+    if (!map_linear(map, dims, &at)) {
+        ICE("%s: no index for this shape", op_info[n->op].name);
+    }
+    return at;
+}
+
+static int eval_leaf(Body *y, Node *n, const IndexMap *map)
+{
+    if (n->op == OP_const) {
+        Scalar s = scalar_of_node(n, SC_const);
+        s.value = attrs_float(&n->attrs, ATTR_value, 0);
+        s.name = NULL;
+        s.per_row = y->nreduce > 0;
+        return body_scalar(y, s);
+    }
+    bool random = n->op == OP_uniform;
+    Scalar s = scalar_of_node(n, random ? SC_uniform : SC_index);
+    Linear at;
+    if (!leaf_linear(n, map, &at)) {
+        ICE("%s: no index for this shape", op_info[n->op].name);
+    }
+    if (random) {
+        IndexMap keys = random_key_map(map);
+        s.in[s.nin++] = body_eval(y, n->in[0], &keys);
+        s.path = attrs_str(&n->attrs, ATTR_path);
+    }
+    s.at.offset = at.offset;
+    memcpy(s.at.stride, at.stride, sizeof s.at.stride);
+    s.per_row = row_constant(y, at.stride) && (!random || y->scalars.at[s.in[0]].per_row);
+    return body_scalar(y, s);
+}
+
+static int eval_embedding(Body *y, Node *n, const IndexMap *map)
+{
+    IndexMap indices, row;
+    gather_maps(n, map, &indices, &row);
+    int index = body_eval(y, n->in[1], &indices);
+    Linear at = node_linear(n, &row, &n->in[0]->dims);
+    Scalar s = scalar_of_node(n, SC_load);
+    s.op = OP_arg;
+    s.at.operand = body_operand(y, y->b->buffer[n->in[0]->id]);
+    s.at.offset = at.offset;
+    memcpy(s.at.stride, at.stride, sizeof s.at.stride);
+    s.at.index = index;
+    s.at.index_stride = n->in[0]->dims.d[1];
+    s.per_row = row_constant(y, at.stride) && y->scalars.at[index].per_row;
+    return body_scalar(y, s);
+}
+
+static int eval_map(Body *y, Node *n, const IndexMap *map)
+{
+    Scalar s = scalar_of_node(n, n->op == OP_cast ? SC_cast : SC_op);
+    s.per_row = y->nreduce > 0;
+    for (int i = 0; i < n->nin; i++) {
+        IndexMap in = map_operand(&n->dims, &n->in[i]->dims, map);
+        s.in[s.nin++] = body_eval(y, n->in[i], &in);
+    }
+    for (int i = 0; i < s.nin; i++) {
+        s.per_row = s.per_row && y->scalars.at[s.in[i]].per_row;
+    }
+    if (n->op == OP_cast && y->scalars.at[s.in[0]].dtype == n->dtype) {
+        return s.in[0];
+    }
+    return body_scalar(y, s);
+}
+
+static int eval_move(Body *y, Node *n, const IndexMap *map)
+{
+    Node *x = n->in[0];
+    if (n->op == OP_reshape && fuse_is_root(y->b->f, x)) {
+        Linear at = node_linear(n, map, &n->dims);
+        return eval_root(y, x, &at);
+    }
+    IndexMap in;
+    if (!map_move(y->b->f->g, &y->space, n, map, &in)) {
+        ICE("%s cannot be followed", op_info[n->op].name);
+    }
+    return body_eval(y, x, &in);
+}
+
+/* What a node is computed from, at the points of `map`. */
+static int eval_operation(Body *y, Node *n, const IndexMap *map)
+{
+    if (map_moves(n->op)) {
+        return eval_move(y, n, map);
+    }
+    switch (op_info[n->op].kind) {
+    case KIND_Leaf: return eval_leaf(y, n, map);
+    case KIND_Gather: return eval_embedding(y, n, map);
+    case KIND_Map:
+    case KIND_Cast: return eval_map(y, n, map);
+    default: ICE("%s is no scalar expression", op_info[n->op].name);
+    }
+}
+
+int body_eval(Body *y, Node *n, const IndexMap *map)
+{
+    if (fuse_is_root(y->b->f, n)) {
+        Linear at = node_linear(n, map, &n->dims);
+        return eval_root(y, n, &at);
+    }
+    return eval_operation(y, n, map);
+}
+
+/* ---- whole clusters ------------------------------------------------------------------------------------ */
+
+Body body_new(GraphBuild *b, Cluster *c, const Dims *space, int nreduce)
+{
+    Body y = {.b = b, .c = c, .space = *space, .nreduce = nreduce};
+    y.of = ARENA_ARRAY(b->f->arena, int, b->f->g->nnodes);
+    for (int i = 0; i < b->f->g->nnodes; i++) {
+        y.of[i] = -1;
+    }
+    return y;
+}
+
+void body_output(Body *y, int scalar, const Buffer *buffer, const Linear *at)
+{
+    KOutput o = {.scalar = scalar, .at = {.operand = body_operand(y, buffer), .index = -1}};
+    o.at.offset = at->offset;
+    memcpy(o.at.stride, at->stride, sizeof o.at.stride);
+    y->written[o.at.operand] = true;
+    vec_push(y->b->f->arena, &y->outputs, o);
+}
+
+void body_output_node(Body *y, Node *n)
+{
+    Buffer *buffer = y->b->buffer[n->id];
+    Linear at;
+    if (buffer != NULL && cluster_canonical(y->c, y->b->f->per_row[n->id], &at)) {
+        body_output(y, y->of[n->id], buffer, &at);
+    }
+}
+
+int body_eval_reduction(Body *y, Node *n)
+{
+    IndexMap map;
+    if (!reduction_map(y->b->f, y->c, n, &map)) {
+        ICE("a row reduction of another shape");
+    }
+    Scalar s = scalar_of_node(n, SC_reduce);
+    s.nin = 1;
+    s.in[0] = body_eval(y, n->in[0], &map);
+    s.per_row = true;
+    return body_scalar(y, s);
+}
+
+static int eval_contraction(Body *y, Node *n, Kernel *k)
+{
+    IndexMap a, b;
+    contract_maps(y->c, n, &a, &b);
+    k->a = body_eval(y, n->in[0], &a);
+    k->b = body_eval(y, n->in[1], &b);
+    Scalar acc = scalar_of_node(n, SC_acc);
+    acc.dtype = n->dtype == DT_f64 ? DT_f64 : DT_f32;
+    acc.per_row = true;
+    int at = body_scalar(y, acc);
+    if (n->dtype == acc.dtype) {
+        return at;
+    }
+    Scalar s = scalar_of_node(n, SC_cast);
+    s.op = OP_cast;
+    s.nin = 1;
+    s.in[0] = at;
+    s.per_row = true;
+    return body_scalar(y, s);
+}
+
+void body_eval_node(Body *y, Node *n, Kernel *k)
+{
+    OpKind kind = op_info[n->op].kind;
+    if (kind == KIND_Contract) {
+        y->of[n->id] = eval_contraction(y, n, k);
+        return;
+    }
+    if (kind == KIND_Reduce) {
+        y->of[n->id] = body_eval_reduction(y, n);
+        return;
+    }
+    bool per_row;
+    IndexMap map;
+    if (!cluster_map(y->b->f, y->c, &n->dims, &per_row, &map)) {
+        ICE("%s does not fit its cluster", op_info[n->op].name);
+    }
+    y->of[n->id] = eval_operation(y, n, &map);
+}
