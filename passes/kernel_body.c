@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-int body_operand(Body *y, const Buffer *buffer)
+int kernel_body_operand(Body *y, const Buffer *buffer)
 {
     for (int i = 0; i < y->operands.n; i++) {
         if (y->operands.at[i] == buffer) {
@@ -41,7 +41,7 @@ static bool scalar_equal(const Scalar *a, const Scalar *b)
     return same;
 }
 
-int body_scalar(Body *y, Scalar s)
+int kernel_body_scalar(Body *y, Scalar s)
 {
     for (int i = 0; i < y->scalars.n; i++) {
         if (scalar_equal(&y->scalars.at[i], &s)) {
@@ -82,11 +82,11 @@ static int load(Body *y, const Node *root, const Linear *at)
     }
     Scalar s = scalar_of_node(root, SC_load);
     s.op = OP_arg;
-    s.at.operand = body_operand(y, buffer);
+    s.at.operand = kernel_body_operand(y, buffer);
     s.at.offset = at->offset;
     memcpy(s.at.stride, at->stride, sizeof s.at.stride);
     s.per_row = row_constant(y, at->stride);
-    return body_scalar(y, s);
+    return kernel_body_scalar(y, s);
 }
 
 static int eval_root(Body *y, Node *n, const Linear *at)
@@ -113,7 +113,7 @@ static int eval_leaf(Body *y, Node *n, const IndexMap *map)
         s.value = attrs_float(&n->attrs, ATTR_value, 0);
         s.name = NULL;
         s.per_row = y->nreduce > 0;
-        return body_scalar(y, s);
+        return kernel_body_scalar(y, s);
     }
     bool random = n->op == OP_uniform;
     Scalar s = scalar_of_node(n, random ? SC_uniform : SC_index);
@@ -123,30 +123,30 @@ static int eval_leaf(Body *y, Node *n, const IndexMap *map)
     }
     if (random) {
         IndexMap keys = random_key_map(map);
-        s.in[s.nin++] = body_eval(y, n->in[0], &keys);
+        s.in[s.nin++] = kernel_body_eval(y, n->in[0], &keys);
         s.path = attrs_str(&n->attrs, ATTR_path);
     }
     s.at.offset = at.offset;
     memcpy(s.at.stride, at.stride, sizeof s.at.stride);
     s.per_row = row_constant(y, at.stride) && (!random || y->scalars.at[s.in[0]].per_row);
-    return body_scalar(y, s);
+    return kernel_body_scalar(y, s);
 }
 
 static int eval_embedding(Body *y, Node *n, const IndexMap *map)
 {
     IndexMap indices, row;
     gather_maps(n, map, &indices, &row);
-    int index = body_eval(y, n->in[1], &indices);
+    int index = kernel_body_eval(y, n->in[1], &indices);
     Linear at = node_linear(n, &row, &n->in[0]->dims);
     Scalar s = scalar_of_node(n, SC_load);
     s.op = OP_arg;
-    s.at.operand = body_operand(y, y->b->buffer[n->in[0]->id]);
+    s.at.operand = kernel_body_operand(y, y->b->buffer[n->in[0]->id]);
     s.at.offset = at.offset;
     memcpy(s.at.stride, at.stride, sizeof s.at.stride);
     s.at.index = index;
     s.at.index_stride = n->in[0]->dims.d[1];
     s.per_row = row_constant(y, at.stride) && y->scalars.at[index].per_row;
-    return body_scalar(y, s);
+    return kernel_body_scalar(y, s);
 }
 
 static int eval_map(Body *y, Node *n, const IndexMap *map)
@@ -155,7 +155,7 @@ static int eval_map(Body *y, Node *n, const IndexMap *map)
     s.per_row = y->nreduce > 0;
     for (int i = 0; i < n->nin; i++) {
         IndexMap in = map_operand(&n->dims, &n->in[i]->dims, map);
-        s.in[s.nin++] = body_eval(y, n->in[i], &in);
+        s.in[s.nin++] = kernel_body_eval(y, n->in[i], &in);
     }
     for (int i = 0; i < s.nin; i++) {
         s.per_row = s.per_row && y->scalars.at[s.in[i]].per_row;
@@ -163,7 +163,7 @@ static int eval_map(Body *y, Node *n, const IndexMap *map)
     if (n->op == OP_cast && y->scalars.at[s.in[0]].dtype == n->dtype) {
         return s.in[0];
     }
-    return body_scalar(y, s);
+    return kernel_body_scalar(y, s);
 }
 
 static int eval_move(Body *y, Node *n, const IndexMap *map)
@@ -177,7 +177,7 @@ static int eval_move(Body *y, Node *n, const IndexMap *map)
     if (!map_move(y->b->f->g, &y->space, n, map, &in)) {
         ICE("%s cannot be followed", op_info[n->op].name);
     }
-    return body_eval(y, x, &in);
+    return kernel_body_eval(y, x, &in);
 }
 
 /* What a node is computed from, at the points of `map`. */
@@ -195,7 +195,7 @@ static int eval_operation(Body *y, Node *n, const IndexMap *map)
     }
 }
 
-int body_eval(Body *y, Node *n, const IndexMap *map)
+int kernel_body_eval(Body *y, Node *n, const IndexMap *map)
 {
     if (fuse_is_root(y->b->f, n)) {
         Linear at = node_linear(n, map, &n->dims);
@@ -206,7 +206,7 @@ int body_eval(Body *y, Node *n, const IndexMap *map)
 
 /* ---- whole clusters ------------------------------------------------------------------------------------ */
 
-Body body_new(GraphBuild *b, Cluster *c, const Dims *space, int nreduce)
+Body kernel_body_new(GraphBuild *b, Cluster *c, const Dims *space, int nreduce)
 {
     Body y = {.b = b, .c = c, .space = *space, .nreduce = nreduce};
     y.of = ARENA_ARRAY(b->f->arena, int, b->f->g->nnodes);
@@ -216,25 +216,25 @@ Body body_new(GraphBuild *b, Cluster *c, const Dims *space, int nreduce)
     return y;
 }
 
-void body_output(Body *y, int scalar, const Buffer *buffer, const Linear *at)
+void kernel_body_output(Body *y, int scalar, const Buffer *buffer, const Linear *at)
 {
-    KOutput o = {.scalar = scalar, .at = {.operand = body_operand(y, buffer), .index = -1}};
+    KOutput o = {.scalar = scalar, .at = {.operand = kernel_body_operand(y, buffer), .index = -1}};
     o.at.offset = at->offset;
     memcpy(o.at.stride, at->stride, sizeof o.at.stride);
     y->written[o.at.operand] = true;
     vec_push(y->b->f->arena, &y->outputs, o);
 }
 
-void body_output_node(Body *y, Node *n)
+void kernel_body_output_node(Body *y, Node *n)
 {
     Buffer *buffer = y->b->buffer[n->id];
     Linear at;
     if (buffer != NULL && cluster_canonical(y->c, y->b->f->per_row[n->id], &at)) {
-        body_output(y, y->of[n->id], buffer, &at);
+        kernel_body_output(y, y->of[n->id], buffer, &at);
     }
 }
 
-int body_eval_reduction(Body *y, Node *n)
+int kernel_body_eval_reduction(Body *y, Node *n)
 {
     IndexMap map;
     if (!reduction_map(y->b->f, y->c, n, &map)) {
@@ -242,21 +242,21 @@ int body_eval_reduction(Body *y, Node *n)
     }
     Scalar s = scalar_of_node(n, SC_reduce);
     s.nin = 1;
-    s.in[0] = body_eval(y, n->in[0], &map);
+    s.in[0] = kernel_body_eval(y, n->in[0], &map);
     s.per_row = true;
-    return body_scalar(y, s);
+    return kernel_body_scalar(y, s);
 }
 
 static int eval_contraction(Body *y, Node *n, Kernel *k)
 {
     IndexMap a, b;
     contract_maps(y->c, n, &a, &b);
-    k->a = body_eval(y, n->in[0], &a);
-    k->b = body_eval(y, n->in[1], &b);
+    k->a = kernel_body_eval(y, n->in[0], &a);
+    k->b = kernel_body_eval(y, n->in[1], &b);
     Scalar acc = scalar_of_node(n, SC_acc);
     acc.dtype = n->dtype == DT_f64 ? DT_f64 : DT_f32;
     acc.per_row = true;
-    int at = body_scalar(y, acc);
+    int at = kernel_body_scalar(y, acc);
     if (n->dtype == acc.dtype) {
         return at;
     }
@@ -265,10 +265,10 @@ static int eval_contraction(Body *y, Node *n, Kernel *k)
     s.nin = 1;
     s.in[0] = at;
     s.per_row = true;
-    return body_scalar(y, s);
+    return kernel_body_scalar(y, s);
 }
 
-void body_eval_node(Body *y, Node *n, Kernel *k)
+void kernel_body_eval_node(Body *y, Node *n, Kernel *k)
 {
     OpKind kind = op_info[n->op].kind;
     if (kind == KIND_Contract) {
@@ -276,7 +276,7 @@ void body_eval_node(Body *y, Node *n, Kernel *k)
         return;
     }
     if (kind == KIND_Reduce) {
-        y->of[n->id] = body_eval_reduction(y, n);
+        y->of[n->id] = kernel_body_eval_reduction(y, n);
         return;
     }
     bool per_row;

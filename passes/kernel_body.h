@@ -22,20 +22,20 @@ typedef struct Body {
     int *of; /* by node id: the scalar of a real node of this cluster, -1 */
 } Body;
 
-Body body_new(GraphBuild *b, Cluster *c, const Dims *space, int nreduce);
-int body_operand(Body *y, const Buffer *buffer); /* finds or adds */
-int body_scalar(Body *y, Scalar s);              /* finds or adds */
+Body kernel_body_new(GraphBuild *b, Cluster *c, const Dims *space, int nreduce);
+int kernel_body_operand(Body *y, const Buffer *buffer); /* finds or adds */
+int kernel_body_scalar(Body *y, Scalar s);              /* finds or adds */
 Scalar scalar_of_node(const Node *n, ScalarKind kind);
 Linear node_linear(const Node *n, const IndexMap *map, const Dims *dims);
 
 /* The scalar of any node at the points of `map`: a load where it is in memory, else what it is computed from. */
-int body_eval(Body *y, Node *n, const IndexMap *map);
-int body_eval_reduction(Body *y, Node *n);
+int kernel_body_eval(Body *y, Node *n, const IndexMap *map);
+int kernel_body_eval_reduction(Body *y, Node *n);
 /* A real node of the cluster; for a contraction k gets its operands. */
-void body_eval_node(Body *y, Node *n, Kernel *k);
+void kernel_body_eval_node(Body *y, Node *n, Kernel *k);
 
-void body_output(Body *y, int scalar, const Buffer *buffer, const Linear *at);
-void body_output_node(Body *y, Node *n); /* where others need it */
+void kernel_body_output(Body *y, int scalar, const Buffer *buffer, const Linear *at);
+void kernel_body_output_node(Body *y, Node *n); /* where others need it */
 
 bool access_equal(const Access *a, const Access *b);
 

@@ -163,20 +163,20 @@ static void add_packed(Body *y, Kernel *k)
             scratch(b, arena_printf(arena, "%s_%c", name, "ab"[i]),
                     arena_printf(arena, "packed %s of %s", i == 0 ? "rows" : "columns", name),
                     DT_f32, bytes[i] / 4);
-        *slot[i] = body_operand(y, panels);
+        *slot[i] = kernel_body_operand(y, panels);
         y->written[*slot[i]] = true;
     }
 }
 
 static void build_simple(GraphBuild *b, Cluster *c, BuiltCalls *out)
 {
-    Body y = body_new(b, c, &c->space, c->nreduce);
+    Body y = kernel_body_new(b, c, &c->space, c->nreduce);
     Kernel *k = kernel_new(b, c->kind);
     for (int i = 0; i < c->nodes.n; i++) {
-        body_eval_node(&y, c->nodes.at[i], k);
+        kernel_body_eval_node(&y, c->nodes.at[i], k);
     }
     for (int i = 0; i < c->nodes.n; i++) {
-        body_output_node(&y, c->nodes.at[i]);
+        kernel_body_output_node(&y, c->nodes.at[i]);
     }
     if (c->kind == KERNEL_Contract) {
         k->nbatch = c->space.rank - 3;
@@ -195,8 +195,8 @@ static int divide_by_count(Body *z, const Node *n, int sum)
     quotient.op = OP_div;
     quotient.nin = 2;
     quotient.in[0] = sum;
-    quotient.in[1] = body_scalar(z, count);
-    return body_scalar(z, quotient);
+    quotient.in[1] = kernel_body_scalar(z, count);
+    return kernel_body_scalar(z, quotient);
 }
 
 /* Partial sums by one kernel, their sum and what follows from it by a second one. */
@@ -204,9 +204,9 @@ static void build_full(GraphBuild *b, Cluster *c, BuiltCalls *out)
 {
     enum { PARTS = 32 };
     Node *n = c->nodes.at[0];
-    Body y = body_new(b, c, &c->space, c->nreduce);
+    Body y = kernel_body_new(b, c, &c->space, c->nreduce);
     Kernel *k = kernel_new(b, KERNEL_Full);
-    int sum = body_eval_reduction(&y, n);
+    int sum = kernel_body_eval_reduction(&y, n);
     bool mean =
         n->op == OP_mean; /* parts are sums; divided by the number of elements once, at the end */
     if (mean) {
@@ -215,7 +215,7 @@ static void build_full(GraphBuild *b, Cluster *c, BuiltCalls *out)
     const char *name = n->name != NULL ? n->name : "sum";
     Buffer *parts =
         scratch(b, arena_printf(b->plan->arena, "%s_parts", name), "partial sums", n->dtype, PARTS);
-    body_output(&y, sum, parts, &(Linear){0});
+    kernel_body_output(&y, sum, parts, &(Linear){0});
     k->ntiles = PARTS;
     call(&y, finish(&y, k), out, 0, "_parts");
 
@@ -223,26 +223,26 @@ static void build_full(GraphBuild *b, Cluster *c, BuiltCalls *out)
     rows.kind = KERNEL_Row;
     rows.space = parts->dims;
     rows.nreduce = 1;
-    Body z = body_new(b, &rows, &rows.space, 1);
+    Body z = kernel_body_new(b, &rows, &rows.space, 1);
     Scalar part = scalar_of_node(n, SC_load);
     part.op = OP_arg;
-    part.at.operand = body_operand(&z, parts);
+    part.at.operand = kernel_body_operand(&z, parts);
     part.at.stride[0] = dim_of(1);
     Scalar total = scalar_of_node(n, SC_reduce);
     total.nin = 1;
-    total.in[0] = body_scalar(&z, part);
+    total.in[0] = kernel_body_scalar(&z, part);
     total.per_row = true;
     total.op = y.scalars.at[sum].op;
-    z.of[n->id] = body_scalar(&z, total);
+    z.of[n->id] = kernel_body_scalar(&z, total);
     if (mean) {
         z.of[n->id] = divide_by_count(&z, n, z.of[n->id]);
     }
     Kernel *last = kernel_new(b, KERNEL_Row);
     for (int i = 1; i < c->nodes.n; i++) {
-        body_eval_node(&z, c->nodes.at[i], last);
+        kernel_body_eval_node(&z, c->nodes.at[i], last);
     }
     for (int i = 0; i < c->nodes.n; i++) {
-        body_output_node(&z, c->nodes.at[i]);
+        kernel_body_output_node(&z, c->nodes.at[i]);
     }
     call(&z, finish(&z, last), out, 1, "");
 }
@@ -250,11 +250,11 @@ static void build_full(GraphBuild *b, Cluster *c, BuiltCalls *out)
 static void build_scatter(GraphBuild *b, Cluster *c, BuiltCalls *out)
 {
     Node *n = c->nodes.at[0];
-    Body y = body_new(b, c, &c->space, 0);
+    Body y = kernel_body_new(b, c, &c->space, 0);
     Kernel *k = kernel_new(b, KERNEL_Scatter);
-    body_operand(&y, b->buffer[n->in[0]->id]);
-    body_operand(&y, b->buffer[n->in[1]->id]);
-    y.written[body_operand(&y, b->buffer[n->id])] = true;
+    kernel_body_operand(&y, b->buffer[n->in[0]->id]);
+    kernel_body_operand(&y, b->buffer[n->in[1]->id]);
+    y.written[kernel_body_operand(&y, b->buffer[n->id])] = true;
     finish(&y, k);
     Dim rows;
     if (!dims_count(&n->in[1]->dims, &rows)) {
@@ -282,20 +282,20 @@ static void build_part(GraphBuild *b, Cluster *c, BuiltCalls *out, Node *x, cons
     Node *n = c->nodes.at[0];
     Cluster part = *c;
     part.space = *dims;
-    Body y = body_new(b, &part, dims, 0);
+    Body y = kernel_body_new(b, &part, dims, 0);
     IndexMap id = map_identity(dims);
     Scalar zero = scalar_of_node(n, SC_const);
-    int scalar = x == NULL ? body_scalar(&y, zero) : body_eval(&y, x, &id);
+    int scalar = x == NULL ? kernel_body_scalar(&y, zero) : kernel_body_eval(&y, x, &id);
     if (y.scalars.at[scalar].dtype != n->dtype) {
         Scalar cast = scalar_of_node(n, SC_cast);
         cast.op = OP_cast;
         cast.nin = 1;
         cast.in[0] = scalar;
-        scalar = body_scalar(&y, cast);
+        scalar = kernel_body_scalar(&y, cast);
     }
     id.off[axis] = at;
     Linear to = node_linear(n, &id, &n->dims);
-    body_output(&y, scalar, b->buffer[n->id], &to);
+    kernel_body_output(&y, scalar, b->buffer[n->id], &to);
     call(&y, finish(&y, kernel_new(b, KERNEL_Map)), out, 0, "");
 }
 
