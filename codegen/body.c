@@ -388,6 +388,9 @@ const char *body_name(Body *b, int s)
                 text_puts(t, "now");
             }
             name = t->at;
+        } else if (v->kind == SC_cast && scalar(b, v->in[0])->kind == SC_load) {
+            name = arena_printf(b->e->arena, "%s_%s", pointer(b, scalar(b, v->in[0])->at.operand),
+                                dtype_info[v->dtype].name);
         } else if (name == NULL) {
             name = v->kind == SC_uniform ? "random"
                    : v->kind == SC_index ? "index"

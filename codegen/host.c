@@ -169,11 +169,24 @@ static void count_statement(void *ctx, HostStmt *s, HostStmt *loop)
     ++*(int *)ctx;
 }
 
+/* Can an update be skipped at all? */
+static bool has_skips(const Plan *p)
+{
+    for (int g = 0; g < p->ngraphs; g++) {
+        for (int i = 0; i < p->graphs[g].nnumbers_out; i++) {
+            if (str_eq(p->graphs[g].numbers_out[i].name, "step.skipped")) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 void host_name(Emit *e, HostText *h, const GraphText *graphs)
 {
     int statements = 0, noptions;
     walk(&e->m->host, NULL, count_statement, &statements);
-    *h = (HostText){.graphs = graphs};
+    *h = (HostText){.graphs = graphs, .skips = has_skips(e->plan)};
     h->evaluates = ARENA_ARRAY(e->arena, HostStmt *, statements + 1);
     h->evaluate = ARENA_ARRAY(e->arena, const char *, statements + 1);
     int ndeclared;
@@ -333,9 +346,15 @@ void host_declare(Emit *e, const HostText *h)
     }
     for (int i = 0; i < h->nschedulers; i++) {
         ln(e, "int64_t %s; /* of the schedule */", h->steps[i]);
+        if (h->skips) {
+            ln(e, "int64_t %s_updates; /* made when it took its last step */", h->steps[i]);
+        }
     }
     ln(e, "int64_t samples; /* since the last update */");
-    ln(e, "bool skipped;    /* the last update */");
+    if (h->skips) {
+        ln(e, "int64_t updates; /* that were made */");
+        ln(e, "bool skipped;    /* the last one */");
+    }
     ln_close(e, ";");
     ln_blank(e);
     if (h->nloaders > 0) {

@@ -85,6 +85,7 @@ static void step_done(Emit *e, const HostText *h, int g, int line)
     ln(e, "vars->samples = 0;");
     if (skipped != NULL) {
         ln(e, "vars->skipped = s.%s;", skipped);
+        ln(e, "vars->updates += !s.%s;", skipped);
     }
 }
 
@@ -225,13 +226,16 @@ static void schedule_emit(Emit *e, HostText *h, const HostStmt *s)
         if (!str_eq(h->schedulers[i]->name, s->target)) {
             continue;
         }
-        if (attrs_bool(&h->schedulers[i]->attrs, ATTR_advance_on_skip)) {
-            ln(e, "vars->%s++;", h->steps[i]);
+        const char *steps = h->steps[i];
+        if (!h->skips || attrs_bool(&h->schedulers[i]->attrs, ATTR_advance_on_skip)) {
+            ln(e, "vars->%s++;", steps);
             return;
         }
-        ln_in(e, "if (!vars->skipped)");
-        ln(e, "vars->%s++;", h->steps[i]);
-        ln_out(e);
+        /* it waits while every update since its last step was skipped */
+        ln_open(e, "if (!vars->skipped || vars->updates > vars->%s_updates)", steps);
+        ln(e, "vars->%s++;", steps);
+        ln(e, "vars->%s_updates = vars->updates;", steps);
+        ln_close(e, "");
         return;
     }
     ICE("no scheduler %s", s->target);

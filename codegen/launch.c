@@ -311,6 +311,10 @@ static void graph_emit(Emit *e, const HostText *h, const GraphPlan *gp, const Gr
     if (!prepares && !text_mentions(body, "batch") && !uses_size) {
         ln(e, "(void)batch;");
     }
+    if (!text_mentions(body, "r") && !text_mentions(body, "arena") &&
+        !text_mentions(body, "vars")) {
+        ln(e, prepares ? "(void)p;" : "(void)r;");
+    }
     ln_blank(e);
     text_puts(out, body->at != NULL ? body->at : "");
     ln_close(e, "");

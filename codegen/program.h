@@ -38,7 +38,7 @@ struct HostText {
     const char **rates; /* function that gives each optimizer's rate */
     int noptimizers;
     const HostStmt *epochs; /* the loop over epochs */
-    bool has_epochs;
+    bool skips;             /* an update can be skipped */
 };
 void host_name(Emit *e, HostText *h, const GraphText *graphs);
 void host_declare(Emit *e, const HostText *h); /* struct Vars, loaders, rates: before the graphs */

@@ -57,6 +57,7 @@ void reduce_add(Body *b, const Scalar *v, const char *to, const char *element)
            b->e->target->function_suffix(dt), element, to);
     } else {
         const char *sign = v->op == OP_amax ? ">" : "<";
+        element = strchr(element, ' ') != NULL ? arena_printf(a, "(%s)", element) : element;
         ln(b->e, "%s = %s;", to,
            arena_printf(a, "%s %s %s ? %s : %s", element, sign, to, element, to));
     }

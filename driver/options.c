@@ -17,7 +17,6 @@ typedef enum OptionId {
     OPT_precision,
     OPT_level,
     OPT_define,
-    OPT_include,
     OPT_explain,
     OPT_dump_after,
     OPT_dump_dir,
@@ -54,7 +53,6 @@ static const OptionRow table[] = {
     {OPT_precision,     "--precision",     VALUE_joined,   "f32|fp16|bf16", "type of the low-precision ops, instead of what the file says"},
     {OPT_level,         "-O",              VALUE_joined,   "0..3",  "optimisation by the C compiler (default 3)"},
     {OPT_define,        "-D",              VALUE_next,     "NAME=VALUE", "default of `option NAME`"},
-    {OPT_include,       "-I",              VALUE_next,     "DIR",   "folder to look for included files"},
     {OPT_explain,       "--explain",       VALUE_optional, "text|json", "the type of every op, and which rule decided"},
     {OPT_dump_after,    "--dump-after",    VALUE_joined,   "PASS|all", "print the IR after a pass"},
     {OPT_dump_dir,      "--dump-dir",      VALUE_joined,   "DIR",   "write dumps there, one file a pass"},
@@ -194,7 +192,6 @@ static bool set(Arena *a, Options *o, const OptionRow *r, const char *value)
         o->level = i;
         return i >= 0;
     case OPT_define: return define(a, o, value);
-    case OPT_include: vec_push(a, &o->includes, value); return true;
     case OPT_explain:
         i = value == NULL ? 0
                           : one_of("--explain", value, (const char *const[]){"text", "json"}, 2);

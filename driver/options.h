@@ -36,7 +36,6 @@ typedef struct Options {
     bool verify_ir, verify_passes, check_data, time_passes, verbose;
     WordVec disabled;      /* names of passes */
     WordVec names, values; /* of -D */
-    WordVec includes;
     ExplainKind explain;
     int level; /* -O */
     DiagColor color;
