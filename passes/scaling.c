@@ -181,8 +181,11 @@ static Node *sum_of_squares(Scaling *s, Grad *g)
 {
     if (g->squares == NULL) {
         s->b.why = WHY_UPDATE "norm and finite check in f64";
+        const char *before = s->b.name;
         Node *square = op1(s, OP_square, f64(s, g->value));
+        s->b.name = arena_printf(s->c->arena, "%s.sumsq", g->param);
         g->squares = build_reduce(&s->b, OP_sum, square, -1, NULL, false);
+        s->b.name = before;
         g->inverse = NULL; /* the squares are those of the value as it is now */
     }
     return g->squares;
@@ -261,6 +264,15 @@ static const Flag *find_flag(const Scaling *s, const Decl *optimizer)
     return NULL;
 }
 
+/* A gradient times a scalar that readers should find by its name. */
+static void multiply(Scaling *s, Grad *g, Node *factor, const char *name)
+{
+    s->b.name = name;
+    Node *cast = build_cast(&s->b, factor, g->value->dtype);
+    s->b.name = arena_printf(s->c->arena, "%s.grad", g->param);
+    g->value = op2(s, OP_mul, g->value, cast);
+}
+
 /* Checks, then multiplies an optimizer's gradients by float(1 / scale). */
 static void unscale(Scaling *s, const Node *n, GradSet *set, const Decl *optimizer,
                     const Decl *scaler)
@@ -286,17 +298,19 @@ static void unscale(Scaling *s, const Node *n, GradSet *set, const Decl *optimiz
         return;
     }
     s->b.why = WHY_UPDATE "the step is skipped when a gradient is not finite";
+    s->b.name = "found_inf";
     Node *bad = op1(s, OP_not, op1(s, OP_isfinite, sum_all(s, found, squares)));
+    s->b.name = NULL;
     vec_push(s->c->scratch, &s->flags, ((Flag){optimizer, scaler, bad}));
     s->b.why = WHY_UPDATE "gradients divided by the loss scale";
     Node *inverse64 = op2(s, OP_div, number(s, DT_f64, 1), f64(s, scale_arg(s, scaler)));
+    s->b.name = "inv_scale";
     Node *inverse = build_cast(&s->b, inverse64, DT_f32);
     Node *factor = f64(s, inverse);
     for (int i = 0; i < set->n; i++) {
         Grad *g = &set->v[i];
         if (pass_optimizes(optimizer, g->param)) {
-            s->b.name = arena_printf(s->c->arena, "%s.grad", g->param);
-            g->value = op2(s, OP_mul, g->value, build_cast(&s->b, inverse, g->value->dtype));
+            multiply(s, g, inverse, "inv_scale");
             g->inverse = factor;
         }
     }
@@ -339,8 +353,7 @@ static void clip_norm(Scaling *s, const Node *n, GradSet *set)
     for (int i = 0; i < set->n; i++) {
         Grad *g = &set->v[i];
         if (pass_in_model(g->param, model)) {
-            s->b.name = arena_printf(s->c->arena, "%s.grad", g->param);
-            g->value = op2(s, OP_mul, g->value, build_cast(&s->b, coefficient, g->value->dtype));
+            multiply(s, g, coefficient, "clip_coef");
             g->squares = NULL;
         }
     }
@@ -466,8 +479,11 @@ static void update_scaler(Scaling *s, const Node *n, GradSet *set)
     s->b.why = WHY_UPDATE "the rule of the loss scale";
     Node *floor_ = number(s, DT_f32, attrs_float(as, ATTR_scale_min, 1));
     Node *ceiling = number(s, DT_f32, attrs_float(as, ATTR_scale_max, 16777216));
+    s->b.name = "scale_down";
     Node *lower = rescaled(s, scale, attrs_float(as, ATTR_backoff_factor, 0.5));
+    s->b.name = "scale_up";
     Node *higher = rescaled(s, scale, attrs_float(as, ATTR_growth_factor, 2));
+    s->b.name = NULL;
     Node *backed_off = op2(s, OP_maximum, lower, floor_);
     Node *grown = where(s, op1(s, OP_isfinite, higher), op2(s, OP_minimum, higher, ceiling), scale);
     Node *count = op2(s, OP_add, tracker, number(s, DT_i64, 1));
