@@ -101,6 +101,18 @@ bool *reduce_wanted(Body *b)
 
 /* ---- everything ------------------------------------------------------------------------------------ */
 
+/* The axes along which something varies; the others (of a broadcast) need no index. */
+static void used_axes(Body *b, const bool *wanted, const char *names[static MAX_RANK])
+{
+    for (int s = 0; s < b->k->nscalars; s++) {
+        const Scalar *v = scalar(b, s);
+        bool has_access = v->kind == SC_load || v->kind == SC_index || v->kind == SC_uniform;
+        for (int i = 0; wanted[s] && has_access && i < b->k->space.rank; i++) {
+            names[i] = access_varies(&v->at, i) ? b->axis[i] : names[i];
+        }
+    }
+}
+
 void full_emit(Emit *e, Unit *u)
 {
     Body b = body_new(e, u);
@@ -151,7 +163,9 @@ void full_emit(Emit *e, Unit *u)
     }
     ln_blank(e);
     ln_open(e, "for (int64_t %s = s.lo; %s < s.hi; %s++)", flat, flat, flat);
-    unit_unravel(e, u, flat, 0, rank, b.axis);
+    const char *names[MAX_RANK] = {NULL};
+    used_axes(&b, wanted, names);
+    unit_unravel(e, u, flat, 0, rank, names);
     body_emit(&b, 2);
     for (int s = 0; s < u->k.nscalars; s++) {
         const Scalar *v = scalar(&b, s);

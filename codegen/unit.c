@@ -367,6 +367,9 @@ void unit_unravel(Emit *e, Unit *u, const char *row, int from, int to, const cha
 {
     for (int i = to - 1; i >= from; i--) {
         bool is_last = i == to - 1, is_first = i == from;
+        if (names[i] == NULL) {
+            continue;
+        }
         if (is_last && is_first) {
             if (!str_eq(names[i], row)) {
                 ln(e, "const int64_t %s = %s;", names[i], row);
