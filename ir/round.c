@@ -40,7 +40,7 @@ static double round_short(const FloatShape *s, double x)
 
 static double saturated(double x, double lo, double hi)
 {
-    return isnan(x) ? 0 : x < lo ? lo : x > hi ? hi : trunc(x);
+    return isnan(x) ? 0 : x < lo ? lo : x > hi ? hi : trunc(x) + 0.0; /* no -0 */
 }
 
 /* The low 8 bits of an integer, with a sign or without. */

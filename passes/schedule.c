@@ -47,7 +47,8 @@ static bool own_reads_fit(Fusion *f, Cluster *c, const Node *arg, bool per_row)
     }
     for (int i = 0; i < c->nodes.n; i++) {
         Walk w = {.f = f, .space = &c->space, .fn = same_place, .ctx = &s};
-        s.ok = s.ok && walk_cluster_node(&w, c, c->nodes.at[i]);
+        bool walked = walk_cluster_node(&w, c, c->nodes.at[i]); /* which may clear s.ok */
+        s.ok = s.ok && walked;
     }
     return s.ok;
 }

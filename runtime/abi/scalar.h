@@ -294,6 +294,22 @@ MPC_FN int8_t mpc_f32_to_i8(float a)
 MPC_SIMPLE(float, f32, fabsf, sqrtf, floorf, ceilf, truncf, rintf)
 MPC_SIMPLE(double, f64, fabs, sqrt, floor, ceil, trunc, rint)
 
+/* Of integers, computed in the widest. */
+MPC_FN int64_t mpc_max_i64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+MPC_FN int64_t mpc_min_i64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+MPC_FN int64_t mpc_abs_i64(int64_t a)
+{
+    return a < 0 ? -a : a;
+}
+
 /* a with the sign of b */
 MPC_FN float mpc_copysign_f32(float a, float b)
 {

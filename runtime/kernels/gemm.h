@@ -106,16 +106,6 @@ typedef struct MpcGemm {
     int64_t a_first, b_first; /* the panel at a and b */
 } MpcGemm;
 
-MPC_FN int64_t mpc_min_i64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-MPC_FN int64_t mpc_max_i64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* The cut: g.tiles and g.pack_tiles are what the kernels are launched with. */
 MPC_FN MpcGemm mpc_gemm(int64_t m, int64_t n, int64_t k)
 {
