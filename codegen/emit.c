@@ -191,10 +191,13 @@ const char *number_text(Arena *a, DType dt, double v)
     } else if (wide_type(dt) == DT_f64) {
         text = arena_strdup(a, str_double(buf, fabs(v)));
     } else {
-        int digits = 1; /* the fewest that read back as the same float */
+        int digits =
+            1; /* the fewest that read back as the same float, and no exponent where it is short */
+        bool is_short = fabs(v) >= 1 && fabs(v) < 1e7;
         do {
             snprintf(buf, sizeof buf, "%.*g", digits, fabs(v));
-        } while (strtof(buf, NULL) != (float)fabs(v) && digits++ < 9);
+        } while (digits++ < 9 &&
+                 (strtof(buf, NULL) != (float)fabs(v) || (is_short && strchr(buf, 'e') != NULL)));
         bool whole = strpbrk(buf, ".e") == NULL;
         text = arena_printf(a, "%s%sf", buf, whole ? ".0" : "");
     }
