@@ -19,6 +19,6 @@ function(mpc_install)
     install(DIRECTORY runtime/abi runtime/kernels DESTINATION lib/mpc/include
         FILES_MATCHING PATTERN *.h PATTERN *.def)
     install(FILES README.md LICENSE DESTINATION share/doc/mpc)
-    install(DIRECTORY docs/ DESTINATION share/doc/mpc)
+    install(DIRECTORY docs/ DESTINATION share/doc/mpc FILES_MATCHING PATTERN *.md)
     install(DIRECTORY examples DESTINATION share/doc/mpc)
 endfunction()

@@ -7,7 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/e2e_lib.sh"
 # at SCALE NAME EPOCHS: runs the program with that initial scale.
 at() {
     sed "s/1073741824.0/$1.0/; s/0\.\.12/0..$3/" "$src/tests/e2e/overflow.mpt" >"$tmp/$2.mpt"
-    quietly "$mpc" "$tmp/$2.mpt" -o "$tmp/$2"
+    quietly "$mpc" -O1 "$tmp/$2.mpt" -o "$tmp/$2"
     quietly "$tmp/$2" --seed 1 --data "$examples/data" --out "$tmp/$2_run"
 }
 

@@ -23,12 +23,12 @@ cmp -s again "$train" || fail "the program differs between two runs of mpc"
 
 # By way of the IR, as printed by default and after every single pass.
 "$mpc" "$examples/digits.mpt" --emit=ir >digits.ir
-quietly "$mpc" digits.ir -o from_ir
+quietly "$mpc" -O1 digits.ir -o from_ir # other optimisation, the same bits
 quietly ./from_ir --seed 5 --epochs 6 --data "$examples" --out "$tmp/from_ir_run"
 same_weights "$tmp/one" "$tmp/from_ir_run" "the program made from --emit=ir"
 
 mkdir dumps
-quietly "$mpc" "$examples/digits.mpt" --dump-after=all --dump-dir=dumps -o unused
+quietly "$mpc" "$examples/digits.mpt" --dump-after=all --dump-dir=dumps --emit=c
 n=0
 for dump in dumps/*.ir; do
     quietly "$mpc" "$dump" --emit=c -o resumed.c
