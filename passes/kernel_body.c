@@ -13,10 +13,8 @@ int kernel_body_operand(Body *y, const Buffer *buffer)
             return i;
         }
     }
-    if (y->operands.n == MAX_OPERANDS) {
-        ICE("a kernel of more than %d operands", MAX_OPERANDS);
-    }
     vec_push(y->b->f->arena, &y->operands, buffer);
+    vec_push(y->b->f->arena, &y->written, false);
     return y->operands.n - 1;
 }
 
@@ -221,7 +219,7 @@ void kernel_body_output(Body *y, int scalar, const Buffer *buffer, const Linear 
     KOutput o = {.scalar = scalar, .at = {.operand = kernel_body_operand(y, buffer), .index = -1}};
     o.at.offset = at->offset;
     memcpy(o.at.stride, at->stride, sizeof o.at.stride);
-    y->written[o.at.operand] = true;
+    y->written.at[o.at.operand] = true;
     vec_push(y->b->f->arena, &y->outputs, o);
 }
 

@@ -7,8 +7,7 @@
 typedef VEC(const Buffer *) BufferVec;
 typedef VEC(Scalar) ScalarVec;
 typedef VEC(KOutput) OutputVec;
-
-enum { MAX_OPERANDS = 64 };
+typedef VEC(bool) BoolVec;
 
 typedef struct Body {
     GraphBuild *b;
@@ -16,7 +15,7 @@ typedef struct Body {
     Dims space;
     int nreduce;
     BufferVec operands;
-    bool written[MAX_OPERANDS];
+    BoolVec written; /* by operand */
     ScalarVec scalars; /* equal ones once */
     OutputVec outputs;
     int *of; /* by node id: the scalar of a real node of this cluster, -1 */

@@ -68,7 +68,7 @@ static Kernel *finish(Body *y, Kernel *k)
     k->operands = ARENA_ARRAY(arena, KOperand, y->operands.n);
     for (int i = 0; i < y->operands.n; i++) {
         const Buffer *buffer = y->operands.at[i];
-        k->operands[i] = (KOperand){buffer->name, buffer->dtype, y->written[i]};
+        k->operands[i] = (KOperand){buffer->name, buffer->dtype, y->written.at[i]};
     }
     k->nscalars = y->scalars.n;
     k->scalars = arena_copy(arena, y->scalars.at, (size_t)y->scalars.n * sizeof(Scalar));
@@ -164,7 +164,7 @@ static void add_packed(Body *y, Kernel *k)
                     arena_printf(arena, "packed %s of %s", i == 0 ? "rows" : "columns", name),
                     DT_f32, bytes[i] / 4);
         *slot[i] = kernel_body_operand(y, panels);
-        y->written[*slot[i]] = true;
+        y->written.at[*slot[i]] = true;
     }
 }
 
@@ -254,7 +254,7 @@ static void build_scatter(GraphBuild *b, Cluster *c, BuiltCalls *out)
     Kernel *k = kernel_new(b, KERNEL_Scatter);
     kernel_body_operand(&y, b->buffer[n->in[0]->id]);
     kernel_body_operand(&y, b->buffer[n->in[1]->id]);
-    y.written[kernel_body_operand(&y, b->buffer[n->id])] = true;
+    y.written.at[kernel_body_operand(&y, b->buffer[n->id])] = true;
     finish(&y, k);
     Dim rows;
     if (!dims_count(&n->in[1]->dims, &rows)) {
