@@ -297,7 +297,7 @@ static NodeVec reads_of(Fusion *f, const Dims *space, Node *n, const IndexMap *m
         if (operands ? walk_operands(&w, n, map) : walk_node(&w, n, map)) {
             return g.reads;
         }
-        if (w.blocked == NULL || fuse_is_root(f, w.blocked)) {
+        if (w.blocked == NULL || fuse_is_root(f, NULL, w.blocked)) {
             ICE("%s: no index for this shape", op_info[n->op].name);
         }
         make_real(f, w.blocked);
@@ -314,7 +314,7 @@ static void own_map_cluster(Fusion *f, Node *n)
 
 static void make_real(Fusion *f, Node *n)
 {
-    if (!fuse_is_root(f, n)) {
+    if (!fuse_is_root(f, NULL, n)) {
         own_map_cluster(f, n);
     }
 }

@@ -58,6 +58,7 @@ bool cluster_canonical(const Cluster *c, bool per_row, Linear *out);
 typedef bool Visit(void *ctx, Node *root, const Linear *at);
 typedef struct Walk {
     const Fusion *f;
+    const Cluster *in; /* whose node it is; NULL: of none yet */
     const Dims *space;
     Visit *fn;
     Visit *
@@ -82,7 +83,9 @@ bool leaf_linear(const Node *leaf, const IndexMap *map, Linear *at);
  * along them. */
 bool fuse_in_line(const Fusion *f, const Cluster *c, Node *n, bool per_row);
 
-bool fuse_is_root(const Fusion *f, const Node *n);
+/* In memory, or of the cluster itself. What became real after the cluster had computed it for itself, it goes on
+ * computing. in NULL: as it is now. */
+bool fuse_is_root(const Fusion *f, const Cluster *in, const Node *n);
 bool fuse_needs(const Fusion *f, int from, int target); /* also through others */
 void fuse_order(Fusion *f, Cluster *c, int id);         /* c runs after cluster id */
 

@@ -41,12 +41,13 @@ static bool look(void *ctx, Node *root, const Linear *at)
 }
 
 /* Walks what n reads; `again` stays as it was where n is no reduction. */
-static void look_at(Line *l, Node *n, const IndexMap *map, bool operands)
+static void look_at(Line *l, Node *n, const IndexMap *map)
 {
     bool reduces = op_info[n->op].kind == KIND_Reduce, before = l->again;
-    Node *from = reduces ? n->in[0] : n;
+    bool joined = l->f->of[n->id] == l->c->id;
     Walk w = {.f = l->f, .space = &l->c->space, .fn = look, .leaf = look, .ctx = l};
-    if (!(operands && !reduces ? walk_operands(&w, from, map) : walk_node(&w, from, map))) {
+    w.in = joined ? l->c : NULL;
+    if (!(reduces ? walk_node(&w, n->in[0], map) : walk_operands(&w, n, map))) {
         l->straight = false;
     }
     l->again = reduces ? l->again : before;
@@ -63,7 +64,7 @@ static void look_at_node(Line *l, Node *n)
         l->straight = false;
         return;
     }
-    look_at(l, n, &map, true);
+    look_at(l, n, &map);
 }
 
 bool fuse_in_line(const Fusion *f, const Cluster *c, Node *n, bool per_row)

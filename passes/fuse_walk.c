@@ -3,9 +3,17 @@
 
 #include <string.h>
 
-bool fuse_is_root(const Fusion *f, const Node *n)
+bool fuse_is_root(const Fusion *f, const Cluster *in, const Node *n)
 {
-    return n->op == OP_arg || f->is_real[n->id];
+    if (n->op == OP_arg || in == NULL || !f->is_real[n->id] || f->of[n->id] == in->id) {
+        return n->op == OP_arg || f->is_real[n->id];
+    }
+    for (int i = 0; i < in->reads.n; i++) {
+        if (in->reads.at[i] == n) {
+            return true;
+        }
+    }
+    return false;
 }
 
 IndexMap random_key_map(const IndexMap *map)
@@ -67,12 +75,12 @@ static bool visit(Walk *w, Node *root, const IndexMap *map, const Dims *dims)
 static bool walk_move(Walk *w, Node *n, const IndexMap *map)
 {
     Node *x = n->in[0];
-    if (n->op == OP_reshape && fuse_is_root(w->f, x)) {
+    if (n->op == OP_reshape && fuse_is_root(w->f, w->in, x)) {
         return visit(w, x, map, &n->dims); /* the element index does not change */
     }
     IndexMap in;
     if (!map_move(w->f->g, w->space, n, map, &in)) {
-        w->blocked = fuse_is_root(w->f, x) ? n : x;
+        w->blocked = fuse_is_root(w->f, w->in, x) ? n : x;
         return false;
     }
     return walk_node(w, x, &in);
@@ -80,7 +88,7 @@ static bool walk_move(Walk *w, Node *n, const IndexMap *map)
 
 bool walk_node(Walk *w, Node *n, const IndexMap *map)
 {
-    if (fuse_is_root(w->f, n)) {
+    if (fuse_is_root(w->f, w->in, n)) {
         return visit(w, n, map, &n->dims);
     }
     if (map_moves(n->op)) {
@@ -93,7 +101,7 @@ static bool walk_embedding(Walk *w, Node *n, const IndexMap *map)
 {
     IndexMap indices, row;
     gather_maps(n, map, &indices, &row);
-    if (!fuse_is_root(w->f, n->in[0])) {
+    if (!fuse_is_root(w->f, w->in, n->in[0])) {
         w->blocked = n->in[0];
         return false;
     }

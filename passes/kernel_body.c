@@ -167,7 +167,7 @@ static int eval_map(Body *y, Node *n, const IndexMap *map)
 static int eval_move(Body *y, Node *n, const IndexMap *map)
 {
     Node *x = n->in[0];
-    if (n->op == OP_reshape && fuse_is_root(y->b->f, x)) {
+    if (n->op == OP_reshape && fuse_is_root(y->b->f, y->c, x)) {
         Linear at = node_linear(n, map, &n->dims);
         return eval_root(y, x, &at);
     }
@@ -195,7 +195,7 @@ static int eval_operation(Body *y, Node *n, const IndexMap *map)
 
 int kernel_body_eval(Body *y, Node *n, const IndexMap *map)
 {
-    if (fuse_is_root(y->b->f, n)) {
+    if (fuse_is_root(y->b->f, y->c, n)) {
         Linear at = node_linear(n, map, &n->dims);
         return eval_root(y, n, &at);
     }

@@ -46,7 +46,7 @@ static bool own_reads_fit(Fusion *f, Cluster *c, const Node *arg, bool per_row)
         return false; /* elements of a row are read more than once */
     }
     for (int i = 0; i < c->nodes.n; i++) {
-        Walk w = {.f = f, .space = &c->space, .fn = same_place, .ctx = &s};
+        Walk w = {.f = f, .in = c, .space = &c->space, .fn = same_place, .ctx = &s};
         bool walked = walk_cluster_node(&w, c, c->nodes.at[i]); /* which may clear s.ok */
         s.ok = s.ok && walked;
     }
