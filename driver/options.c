@@ -106,7 +106,8 @@ void options_help(void)
             printf("  %-28s %s\n", left, r->help);
         }
     }
-    puts("\nThe C compiler is $MPC_CC, $CC, or the first of cc, gcc, clang.\n"
+    puts("\nThe C compiler is $MPC_CC, $CC, or the first of cc, gcc, clang; $MPC_CFLAGS\n"
+         "are further flags of it.\n"
          "Exit status: 0 done, 1 the program could not be made, 2 wrong usage or an error in the "
          "file.");
 }

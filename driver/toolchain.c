@@ -344,13 +344,19 @@ static void compile_words(const Toolchain *t, const Cpu *cpu, const char *out, W
         vec_push(a, w, t->cc[i]);
     }
     vec_push(a, w, arena_printf(a, "-O%d", t->level));
-    static const char *const flags[] = {
-        "-std=gnu17", "-ffp-contract=off", "-fno-math-errno",     "-fno-trapping-math", "-Wall",
-        "-Wextra",    "-Werror",           "-ffunction-sections", "-fdata-sections",    "-pipe"};
+    static const char *const flags[] = {"-std=gnu17",
+                                        "-ffp-contract=off",
+                                        "-fno-math-errno",
+                                        "-fno-trapping-math",
+                                        "-ffunction-sections",
+                                        "-fdata-sections",
+                                        "-pipe"};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         vec_push(a, w, flags[i]);
     }
     words_split(a, w, MPC_RUNTIME_CFLAGS);
+    const char *more = getenv("MPC_CFLAGS");
+    words_split(a, w, more != NULL ? more : "");
     if (cpu->march != NULL) {
         vec_push(a, w, cpu->march);
     }
