@@ -256,12 +256,31 @@ static const Schedule *find_schedule(const char *name)
     ICE("no schedule is called %s", name);
 }
 
+/* `milestones` of the table stands for their number and then each, as the declaration lists them. */
+static void milestones_emit(Emit *e, const HostText *h, const Decl *d, const Attr *names, Text *t)
+{
+    Text *all = text_new(e->arena);
+    int n = 0;
+    for (int k = 0; names != NULL && k < names->strs.n && k < d->nvalues; k++) {
+        if (strncmp(names->strs.v[k], "milestone_", 10) == 0) {
+            text_printf(all, ", (double)(%s)", host_value(e, h, d->values[k]));
+            n++;
+        }
+    }
+    text_printf(t, "%d%s", n, n > 0 ? all->at : "");
+}
+
 /* All arguments of a schedule, in the order of the table. */
 static const char *schedule_arguments(Emit *e, const HostText *h, const Decl *d, const Schedule *s)
 {
     Text *t = text_new(e->arena);
     const Attr *names = attrs_find(&d->attrs, ATTR_args);
     for (int i = 0; s->args[i] != NULL; i++) {
+        text_printf(t, "%s", i > 0 ? ", " : "");
+        if (str_eq(s->args[i], "milestones")) {
+            milestones_emit(e, h, d, names, t);
+            continue;
+        }
         const char *value = number_text(e->arena, DT_f64, s->defaults[i]);
         for (int k = 0; names != NULL && k < names->strs.n && k < d->nvalues; k++) {
             if (str_eq(names->strs.v[k], s->args[i])) {
@@ -270,7 +289,7 @@ static const char *schedule_arguments(Emit *e, const HostText *h, const Decl *d,
                                      host_value(e, h, x));
             }
         }
-        text_printf(t, "%s%s", i > 0 ? ", " : "", value);
+        text_printf(t, "%s", value);
     }
     return t->at;
 }

@@ -214,12 +214,11 @@ Val fn_multistep(Lower *l, Call *c)
     Args args = {0};
     Val list = c->args[1];
     if ((list.kind != VAL_list && list.kind != VAL_tuple) || list.list->n < 1 ||
-        list.list->n > MAX_ARGS - 2) {
+        list.list->n > MAX_ARGS - 1) {
         return lower_error(l, c->locs[1], "milestones are a list of 1 to %d numbers of steps",
-                           MAX_ARGS - 2);
+                           MAX_ARGS - 1);
     }
-    if (!add_arg(l, &args, "gamma", c->args[2], c->locs[2]) ||
-        !add_arg(l, &args, "count", val_int(list.list->n), c->loc)) {
+    if (!add_arg(l, &args, "gamma", c->args[2], c->locs[2])) {
         return val_poison();
     }
     for (int i = 0; i < list.list->n; i++) {
