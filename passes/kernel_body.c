@@ -147,13 +147,36 @@ static int eval_embedding(Body *y, Node *n, const IndexMap *map)
     return kernel_body_scalar(y, s);
 }
 
+/* An operand in the type in which its op computes; a constant is rounded to it here. */
+static int converted(Body *y, int operand, DType dt)
+{
+    Scalar s = y->scalars.at[operand];
+    if (s.dtype == dt) {
+        return operand;
+    }
+    if (s.kind == SC_const) {
+        s.value = round_to(dt, s.value);
+    } else {
+        Scalar cast = {.kind = SC_cast, .op = OP_cast, .nin = 1, .in = {operand}};
+        cast.at = (Access){.operand = -1, .index = -1};
+        cast.per_row = s.per_row;
+        cast.loc = s.loc;
+        s = cast;
+    }
+    s.dtype = dt;
+    return kernel_body_scalar(y, s);
+}
+
 static int eval_map(Body *y, Node *n, const IndexMap *map)
 {
     Scalar s = scalar_of_node(n, n->op == OP_cast ? SC_cast : SC_op);
     s.per_row = y->nreduce > 0;
     for (int i = 0; i < n->nin; i++) {
         IndexMap in = map_operand(&n->dims, &n->in[i]->dims, map);
-        s.in[s.nin++] = kernel_body_eval(y, n->in[i], &in);
+        int operand = kernel_body_eval(y, n->in[i], &in);
+        bool condition = n->op == OP_where && i == 0;
+        s.in[s.nin++] =
+            n->op == OP_cast || condition ? operand : converted(y, operand, map_dtype(n));
     }
     for (int i = 0; i < s.nin; i++) {
         s.per_row = s.per_row && y->scalars.at[s.in[i]].per_row;

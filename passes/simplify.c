@@ -390,6 +390,19 @@ static Node *rewrite(Simplify *s, Node *n)
     return NULL;
 }
 
+/* An operand that became a constant would adapt to the others from now on, where it was the wider one before. */
+static void keep_arithmetic(Simplify *s, Node *n, DType dt)
+{
+    if (op_info[n->op].kind != KIND_Map || map_dtype(n) == dt) {
+        return;
+    }
+    for (int i = n->op == OP_where ? 1 : 0; i < n->nin; i++) {
+        if (n->in[i]->op != OP_const) {
+            n->in[i] = build_cast(&s->b, n->in[i], dt);
+        }
+    }
+}
+
 /* True when anything changed. */
 static bool simplify_round(PassCtx *c, Graph *g)
 {
@@ -403,7 +416,9 @@ static bool simplify_round(PassCtx *c, Graph *g)
     int rewrites = 0;
     for (int i = 0; i < r.n; i++) {
         Node *n = r.old[i];
+        DType dt = op_info[n->op].kind == KIND_Map ? map_dtype(n) : DT_none;
         rebuild_operands(&r, n);
+        keep_arithmetic(&s, n, dt);
         bool fixed = n->op == OP_arg || op_info[n->op].kind == KIND_Mark;
         Node *by = fixed ? NULL : rewrite(&s, n);
         if (by == NULL && !fixed) {

@@ -310,6 +310,11 @@ MPC_FN int64_t mpc_abs_i64(int64_t a)
     return a < 0 ? -a : a;
 }
 
+MPC_FN int64_t mpc_sign_i64(int64_t a)
+{
+    return (a > 0) - (a < 0);
+}
+
 /* a with the sign of b */
 MPC_FN float mpc_copysign_f32(float a, float b)
 {
