@@ -147,7 +147,7 @@ static void load_weights(MpcRun *r, RtErr *e)
             rt_die(r->program, STATUS_failed, e);
         }
     }
-    if (path && !rt_tensors_load(r, path, e))
+    if (path ? !rt_tensors_load(r, path, e) : !rt_tensors_check(r, e))
         rt_die(r->program, STATUS_failed, e);
     free(path);
 }

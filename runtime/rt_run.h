@@ -73,6 +73,8 @@ bool rt_cpu_check(const char *needs, const char *cpu, RtErr *e);
 
 /* ---- rt_tensors.c ---- */
 void rt_tensors_init(MpcRun *r);
+bool rt_tensors_check(MpcRun *r,
+                      RtErr *e); /* initial values that the type they are used in cannot hold */
 bool rt_tensors_load(MpcRun *r, const char *path, RtErr *e);
 bool rt_tensors_save(MpcRun *r, const char *path, RtErr *e);
 

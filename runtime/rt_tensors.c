@@ -87,26 +87,51 @@ static bool fits(const RtStored *s, const MpcTensor *t, const char *path, RtErr 
                           rt_dims_text(b, sizeof b, t->rank, t->dims));
 }
 
-/* Refuses what would be inf or NaN in the type that the parameter is used in. */
+/* The smallest magnitude that rounds to inf in the type that the parameter is used in. */
+static float too_large(const MpcTensor *t)
+{
+    switch (t->used_as) {
+    case MPC_DT_f16: return 65520.0f;
+    case MPC_DT_bf16: return 0x1.ffp127f;
+    default: return INFINITY;
+    }
+}
+
+/* Refuses what would be inf or NaN in that type. */
 static bool usable(const MpcTensor *t, const void *data, const char *path, RtErr *e)
 {
     if (t->dtype != MPC_DT_f32)
         return true;
     const float *v = data;
-    float most = t->used_as == MPC_DT_f16 ? 65520.0f : INFINITY;
+    float most = too_large(t);
     for (int64_t i = 0; i < elements_of(t); i++) {
         if (!isfinite(v[i]))
             return rt_err(e, "'%s': '%s' holds a value that is not finite (element %lld)", path,
                           t->name, (long long)i);
         if (fabsf(v[i]) >= most) {
+            bool half = t->used_as == MPC_DT_f16;
             char number[RT_NUMBER_CHARS];
             rt_err(e,
-                   "'%s': '%s' holds %s (element %lld), which is infinite in f16, the type it is "
+                   "'%s': '%s' holds %s (element %lld), which is infinite in %s, the type it is "
                    "used in",
-                   path, t->name, rt_number(number, (double)v[i]), (long long)i);
-            rt_hint(e, "compile with --precision=bf16 or f32");
+                   path, t->name, rt_number(number, (double)v[i]), (long long)i,
+                   half ? "f16" : "bf16");
+            rt_hint(e,
+                    half ? "compile with --precision=bf16 or f32" : "compile with --precision=f32");
             return false;
         }
+    }
+    return true;
+}
+
+bool rt_tensors_check(MpcRun *r, RtErr *e)
+{
+    for (int i = 0; i < r->program->n_tensors; i++) {
+        const MpcTensor *t = &r->program->tensors[i];
+        double reach = fabs(t->a) + (t->init == MPC_INIT_constant ? 0 : 10 * fabs(t->b));
+        if (t->role == MPC_ROLE_param && !(reach < too_large(t)) &&
+            !usable(t, r->arena + t->offset, r->program->source, e))
+            return false;
     }
     return true;
 }
