@@ -15,7 +15,7 @@ typedef struct Body {
     Dims space;
     int nreduce;
     BufferVec operands;
-    BoolVec written; /* by operand */
+    BoolVec written;   /* by operand */
     ScalarVec scalars; /* equal ones once */
     OutputVec outputs;
     int *of; /* by node id: the scalar of a real node of this cluster, -1 */
