@@ -56,11 +56,11 @@ static bool own_reads_fit(Fusion *f, Cluster *c, const Node *arg, bool per_row)
 bool schedule_in_place(Fusion *f, const Node *value, const Node *arg)
 {
     Cluster *c = f->clusters.at[f->of[value->id]];
-    if (c->copies || c->kind == KERNEL_Scatter) {
-        return false;
-    }
     if (arg == NULL) {
         return true;
+    }
+    if (c->copies || c->kind == KERNEL_Scatter) {
+        return false;
     }
     if (!own_reads_fit(f, c, arg, f->per_row[value->id])) {
         return false;

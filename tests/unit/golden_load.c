@@ -154,6 +154,16 @@ GoldenFile *golden_open(const char *folder, const char *name)
     return f;
 }
 
+GoldenFile *golden_read(const char *path)
+{
+    GoldenFile *f = calloc(1, sizeof *f);
+    read_tensors(f, path);
+    if (f->bytes == NULL) {
+        give_up(path, "cannot be read");
+    }
+    return f;
+}
+
 void golden_close(GoldenFile *f)
 {
     for (int i = 0; i < f->ntensors; i++) {

@@ -25,6 +25,7 @@ typedef struct GoldenFile {
 
 /* tests/golden/FOLDER/NAME.json and .safetensors; one of them may be absent. */
 GoldenFile *golden_open(const char *folder, const char *name);
+GoldenFile *golden_read(const char *path); /* any .safetensors file */
 void golden_close(GoldenFile *f);
 
 /* The tensor of a name, printf-style; NULL when there is none. */
