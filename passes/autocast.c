@@ -279,7 +279,7 @@ static void cast_node(Autocast *a, Node *n)
     } else if (op_info[n->op].kind == KIND_Leaf) {
         n->why = n->op == OP_const ? NULL : "the type it is made in";
     } else if (n->forced) {
-        n->why = "as the file says";
+        n->why = n->why != NULL ? n->why : "as the file says"; /* losses say more */
         if (n->op != OP_cast) {
             DType own =
                 op_is_predicate(n->op) || !pass_is_float(n->dtype) ? widest_operand(n) : n->dtype;
