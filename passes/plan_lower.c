@@ -244,6 +244,13 @@ static void add_copies(Plan *p, GraphPlan *gp, const CopyBacks *copies)
     }
 }
 
+/* A kernel's cost is that of its first call; one of any size may be called with others. */
+static double call_share(const Graph *g, const KCall *call)
+{
+    double first = (double)dim_bound(g, call->kernel->space.d[0]);
+    return call->kernel->any_size ? (double)dim_bound(g, call->space.d[0]) / first : 1;
+}
+
 static void plan_graph(Plan *p, GraphPlan *gp, Graph *g, const PlanOptions *opt)
 {
     gp->graph = g;
@@ -274,8 +281,10 @@ static void plan_graph(Plan *p, GraphPlan *gp, Graph *g, const PlanOptions *opt)
     }
     for (int l = 0; l < gp->nlaunches; l++) {
         for (int c = 0; c < gp->launches[l].ncalls; c++) {
-            gp->flops += gp->launches[l].calls[c].kernel->flops;
-            gp->bytes += gp->launches[l].calls[c].kernel->bytes;
+            const KCall *call = &gp->launches[l].calls[c];
+            double share = call_share(g, call);
+            gp->flops += share * call->kernel->flops;
+            gp->bytes += share * call->kernel->bytes;
         }
     }
 }
