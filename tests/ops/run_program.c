@@ -138,7 +138,7 @@ static void declare_data(Program *p)
     attrs_set_strs(p->arena, &data->attrs, ATTR_columns, p->columns.n, p->columns.at);
     Decl *train = declared(p, DECL_loader, "train");
     attrs_set_str(p->arena, &train->attrs, ATTR_dataset, "table");
-    int64_t bound = p->rows;
+    int64_t bound = p->batch > 0 ? p->batch : p->rows;
     for (int i = 0; i < p->m->ngraphs; i++) {
         const Graph *g = p->m->graphs[i];
         bound = g->nsyms > 0 && g->syms[0].bound > bound ? g->syms[0].bound : bound;
