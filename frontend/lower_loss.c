@@ -1,8 +1,8 @@
 /* lower_loss.c: losses and metrics as ops or compositions of ops.
  *
  * What a loss computes it computes in float32, whatever region it stands in: its operands are brought there
- * and its ops keep that type. Losses of probabilities that this file can see to come from a sigmoid or a
- * softmax are computed from the logits, with a note: log(sigmoid(x)) is -inf long before x is.
+ * and its ops keep that type. A loss of probabilities that come from a sigmoid is computed from the logits, with a
+ * note: log(sigmoid(x)) is -inf long before x is. (passes/infer.c does that for logarithms everywhere.)
  */
 #include "frontend/builtins.h"
 
@@ -82,27 +82,6 @@ static Node *logits_of(Lower *l, Node *x, Op fn)
     return op_build(l, x->op, 1, &before, x->attrs);
 }
 
-/* The logarithm of a softmax, as one op; NULL where logp is something else. */
-static Node *log_softmax_of(Lower *l, Node *logp)
-{
-    const Node *p = logp->op == OP_log ? logp->in[0] : NULL;
-    while (p != NULL && p->op == OP_cast) {
-        p = p->in[0];
-    }
-    if (p == NULL || p->op != OP_softmax) {
-        return NULL;
-    }
-    return op_build(l, OP_log_softmax, 1, (Node *[]){p->in[0]}, p->attrs);
-}
-
-static void rewritten(Lower *l, const Call *c, const char *what, const char *stable)
-{
-    l->force_why = arena_printf(l->arena, "%s of a %s, rewritten: computed from its logits in f32",
-                                c->fn->name, what);
-    diag_note(l->diag, lower_loc(l, c->loc), "%s of a %s is computed from the logits, as %s",
-              c->fn->name, what, stable);
-}
-
 /* ---- losses of classes ------------------------------------------------------------------------------- */
 
 /* -sum(log_probs[label]) / count, over the labels that are not ignored */
@@ -119,11 +98,6 @@ Val fn_nll(Lower *l, Call *c)
             l, c->loc, "nll_loss takes log probabilities [.., classes] and integer labels [..]");
     }
     DType outer = enter_loss(l, logp);
-    Node *stable = log_softmax_of(l, logp);
-    if (stable != NULL) {
-        logp = stable;
-        rewritten(l, c, "log(softmax)", "log_softmax");
-    }
     int64_t last = logp->dims.rank - 1;
     Node *classes = op_iota(l, &(Dims){.rank = 1, .d = {logp->dims.d[last]}}, 0);
     labels = op_cast(l, labels, DT_i64);
@@ -254,7 +228,9 @@ Val fn_bce(Lower *l, Call *c)
     x = op_cast(l, logits != NULL ? logits : x, l->force);
     y = op_cast(l, y, l->force);
     if (logits != NULL && c->fn->op == OP_sigmoid) {
-        rewritten(l, c, "sigmoid", "bce_with_logits");
+        l->force_why = "bce of a sigmoid, rewritten: computed from its logits in f32";
+        diag_note(l->diag, lower_loc(l, c->loc),
+                  "%s of a sigmoid is computed from its logits, as bce_with_logits", c->fn->name);
     }
     Node *each = logits != NULL ? bce_of_logits(l, x, y) : bce_of_probabilities(l, x, y);
     Node *loss = reduced(l, c, 2, each);

@@ -2,7 +2,8 @@
  *
  * Needs:   a lowered module. Types are as if every parameter were f32, nothing is cast for autocast yet.
  * Leaves:  every node's type and dims as its rule says; node->amp as the command line wants it;
- *          module->precision; with fp16 a scaler around every backward; logarithms of softmax and sigmoid in
+ *          module->precision; with fp16 a scaler around every backward (a file that has f16 and none is
+ *          refused, unless it switches one off); logarithms of softmax and sigmoid in
  *          their stable forms.
  *
  * --precision=X on a file with autocast of its own retypes those regions; f32 and bf16 also switch scalers
@@ -129,6 +130,11 @@ static Node *unscale_all(Rebuild *r, Builder *b, Node *grads, const char *scaler
     return grads;
 }
 
+static bool is_unscaled_sum(const Node *n)
+{
+    return n->op == OP_accumulated && attrs_str(&n->attrs, ATTR_scaler) == NULL;
+}
+
 static void scale_graph(PassCtx *c, Graph *g, const char *scaler)
 {
     Rebuild r = rebuild_begin(g, c->scratch);
@@ -142,6 +148,12 @@ static void scale_graph(PassCtx *c, Graph *g, const char *scaler)
         rebuild_operands(&r, n);
         if (is_unscaled_backward(n)) {
             n->in[0] = mark(&b, OP_scale_loss, n->in[0], scaler, NULL);
+            rebuild_keep(&r, n);
+            rebuild_replace(&r, n, unscale_all(&r, &b, n, scaler));
+            continue;
+        }
+        if (is_unscaled_sum(n)) {
+            attrs_set_str(c->arena, &n->attrs, ATTR_scaler, scaler);
             rebuild_keep(&r, n);
             rebuild_replace(&r, n, unscale_all(&r, &b, n, scaler));
             continue;
@@ -164,7 +176,7 @@ static void add_scaler(PassCtx *c)
     for (int i = 0; i < c->m->ngraphs; i++) {
         Graph *g = c->m->graphs[i];
         for (int k = 0; k < g->nnodes; k++) {
-            if (is_unscaled_backward(g->nodes[k])) {
+            if (is_unscaled_backward(g->nodes[k]) || is_unscaled_sum(g->nodes[k])) {
                 if (scaler == NULL) {
                     scaler = declare_scaler(c->m, g->nodes[k]->loc)->name;
                 }
@@ -173,6 +185,58 @@ static void add_scaler(PassCtx *c)
             }
         }
     }
+}
+
+/* ---- f16 without a scale -------------------------------------------------------------------------- */
+
+/* A node of an f16 region that the loss is computed from; NULL if there is none. */
+static const Node *low_source(PassCtx *c, const Graph *g, const Node *loss)
+{
+    bool *reached = ARENA_ARRAY(c->scratch, bool, g->nnodes);
+    const Node *found = NULL;
+    reached[loss->id] = true;
+    for (int i = loss->id; i >= 0; i--) {
+        const Node *n = g->nodes[i];
+        bool low = op_info[n->op].cast == CAST_Low && n->amp == DT_f16 && !n->forced;
+        found = reached[i] && low ? n : found;
+        for (int k = 0; reached[i] && k < n->nin; k++) {
+            reached[n->in[k]->id] = true;
+        }
+    }
+    return found;
+}
+
+/* A scaler that the file switches off says that it is meant. */
+static bool unscaled_on_purpose(const Module *m)
+{
+    for (int i = 0; i < m->ndecls; i++) {
+        const Decl *d = m->decls[i];
+        if (d->kind == DECL_scaler && !attrs_bool(&d->attrs, ATTR_enabled)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool check_scaled(PassCtx *c, const Graph *g)
+{
+    bool ok = true;
+    for (int i = 0; i < g->nnodes; i++) {
+        const Node *n = g->nodes[i];
+        const Node *low = is_unscaled_backward(n) ? low_source(c, g, n->in[0]) : NULL;
+        if (low == NULL || unscaled_on_purpose(c->m)) {
+            continue;
+        }
+        diag_error(c->diag, n->loc,
+                   "gradients in f16 without a loss scale: those below 6e-8 would become 0");
+        diag_note(c->diag, low->loc, "%s is in f16 here", op_info[low->op].name);
+        diag_note(
+            c->diag, n->loc,
+            "scaler = GradScaler(), then backward(scaler.scale(loss)), scaler.step(optimizer) and "
+            "scaler.update(); GradScaler(enabled = false) trains without a scale");
+        ok = false;
+    }
+    return ok;
 }
 
 /* ---- stable forms -------------------------------------------------------------------------------- */
@@ -246,6 +310,7 @@ bool pass_infer(PassCtx *c)
         for (int k = 0; k < g->nnodes; k++) {
             ok = infer_node(g, g->nodes[k], c->diag) && ok;
         }
+        ok = ok && check_scaled(c, g);
         if (ok) {
             stabilize(c, g);
         }

@@ -128,6 +128,9 @@ static Small small_new(DType amp)
     uint8_t sym = (uint8_t)graph_sym(s.g, "B", 8);
     s.batch = (Dims){2, {{.k = 1, .sym = {sym, 0}}, dim_of(4)}};
     s.b = (Builder){.graph = s.g, .diag = s.mc.diag, .amp = amp};
+    Decl *off = module_decl(s.mc.m, DECL_scaler, "off"); /* f16 without a scale is meant */
+    attrs_set_float(s.mc.arena, &off->attrs, ATTR_init_scale, 1);
+    attrs_set_bool(s.mc.arena, &off->attrs, ATTR_enabled, false);
     return s;
 }
 
