@@ -190,6 +190,22 @@ static bool set_int(Lower *l, Call *c, int arg, Decl *d, AttrId id, int64_t leas
     return true;
 }
 
+enum { SKIPS_AT_FLOOR = 4 };
+
+/* Where the file does not say it, so many skips end a run that the scale can go from its start to its floor
+ * before that. */
+static void default_max_skips(Lower *l, Decl *d)
+{
+    double low = attrs_float(&d->attrs, ATTR_scale_min, 0);
+    double halvings = log(low / attrs_float(&d->attrs, ATTR_init_scale, 1)) /
+                      log(attrs_float(&d->attrs, ATTR_backoff_factor, 0.5));
+    int64_t most = attrs_int(&d->attrs, ATTR_max_skips, 0);
+    if (low > 0 && halvings + SKIPS_AT_FLOOR > (double)most && halvings < 1e6) {
+        most = (int64_t)ceil(halvings) + SKIPS_AT_FLOOR;
+        attrs_set_int(l->arena, &d->attrs, ATTR_max_skips, most);
+    }
+}
+
 Val fn_scaler(Lower *l, Call *c)
 {
     bool enabled;
@@ -205,6 +221,9 @@ Val fn_scaler(Lower *l, Call *c)
     }
     if (attrs_float(&d->attrs, ATTR_scale_min, 0) > attrs_float(&d->attrs, ATTR_scale_max, 0)) {
         return lower_error(l, c->loc, "scale_min is greater than scale_max");
+    }
+    if (!c->given[7]) {
+        default_max_skips(l, d);
     }
     attrs_set_bool(l->arena, &d->attrs, ATTR_enabled, enabled);
     return (Val){.kind = VAL_scaler, .decl = d};

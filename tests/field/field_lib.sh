@@ -51,13 +51,14 @@ last() {
     field "$1" "$2" "$3_run" | tail -n 1
 }
 
-# weights NAME PARAMETER: its numbers in the model that ./NAME left, on one line.
+# weights NAME PARAMETER [COUNT]: its (first) numbers in the model that ./NAME left, on one line.
 weights() {
     local file=${1}_run/model.safetensors head from to
     head=$(od -An -tu8 -N8 "$file" | tr -d ' ')
     read -r from to < <(head -c $((8 + head)) "$file" | tail -c +9 |
-        sed -nE "s/.*\"$2\": ?\{[^}]*\"data_offsets\": ?\[([0-9]+), ?([0-9]+)\].*/\1 \2/p")
+        sed -nE "s/.*\"$2\": ?\{[^}]*\"data_offsets\": ?\[([0-9]+), ?([0-9]+)\].*/\1 \2/p" && echo)
     [[ -n $to ]] || { fail "$file has no $2"; return; }
+    [[ -z ${3:-} ]] || to=$((from + 4 * $3))
     od -An -v -tf4 -j $((8 + head + from)) -N $((to - from)) "$file" | tr -s ' \n' '  '
 }
 
@@ -80,30 +81,35 @@ dump() {
         fail "$name: no dump after $pass: $(head -n 3 "$name.$pass.err")"
 }
 
-# loop OPTIMIZER TYPE [STATEMENT...]: a loop over `rows` in batches of $batch, read in order, that
-# applies the loss of the model's `model(batch)`; TYPE is f32, bf16 or f16, the last with a scaler.
-# Set scaler_args, epochs, batch, before (behind zero_grad) to vary it.
+# loop OPTIMIZER TYPE STATEMENT...: a loop over `rows` in batches, read in order, that makes `loss` by
+# the statements and takes a step. TYPE is f32, bf16 or f16, the last with a scaler. What varies:
+#     epochs=1  batch=4  scaler_args=  clip=  scheduler=  after=
+# `scheduler` is what makes one, `after` a statement at the end of a step.
 loop() {
     local optimizer=$1 type=$2
     shift 2
     echo "model = Net()"
     echo "optimizer = $optimizer"
-    [[ $type == f16 ]] && echo "scaler = GradScaler(${scaler_args:-})"
+    [[ -z ${scheduler:-} ]] || echo "scheduler = $scheduler"
+    [[ $type != f16 ]] || echo "scaler = GradScaler(${scaler_args:-})"
     echo "for epoch in 0..${epochs:-1} {"
     echo "for batch in loader(rows, batch_size = ${batch:-4}, shuffle = false) {"
-    if [[ $type == f32 ]]; then
-        printf '%s\n' "$@"
-        echo "backward(loss); optimizer.step()"
+    [[ $type == f32 ]] || echo "with autocast($type) {"
+    printf '%s\n' "$@"
+    [[ $type == f32 ]] || echo "}"
+    if [[ $type == f16 ]]; then
+        echo "backward(scaler.scale(loss))"
+        [[ -z ${clip:-} ]] || echo "scaler.unscale(optimizer)"
     else
-        echo "with autocast($type) {"
-        printf '%s\n' "$@"
-        echo "}"
-        if [[ $type == f16 ]]; then
-            echo "backward(scaler.scale(loss)); scaler.step(optimizer); scaler.update()"
-        else
-            echo "backward(loss); optimizer.step()"
-        fi
+        echo "backward(loss)"
     fi
+    [[ -z ${clip:-} ]] || echo "clip_grad_norm(model, $clip)"
+    if [[ $type == f16 ]]; then
+        echo "scaler.step(optimizer); scaler.update()"
+    else
+        echo "optimizer.step()"
+    fi
+    [[ -z ${scheduler:-} ]] || echo "scheduler.step()"
     echo "zero_grad(optimizer); log(loss)"
     printf '%s\n' "${after:-}" "}" "}"
 }
