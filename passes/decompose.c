@@ -133,6 +133,33 @@ static Node *decompose_argmax(Builder *b, const Node *n)
     return drop_axis(b, reduce_axis(b, OP_amin, at, axis), n);
 }
 
+/* [.., M, K] times [.., K, N]. Micro-kernels add up in f32; in f64 a product is products and their sum. */
+static Node *product(Builder *b, Node *x, Node *y, bool trans_x, bool trans_y, DType result)
+{
+    if (dtype_widest(dtype_widest(x->dtype, y->dtype), result) != DT_f64) {
+        return build_matmul(b, x, y, trans_x, trans_y, result);
+    }
+    int perm[MAX_RANK];
+    Node *in[2] = {build_cast(b, x, DT_f64), build_cast(b, y, DT_f64)};
+    for (int i = 0; i < 2; i++) {
+        Dims d = in[i]->dims;
+        for (int k = 0; k < d.rank; k++) {
+            bool swap = (i == 0 ? trans_x : trans_y) && k >= d.rank - 2;
+            perm[k] = swap ? 2 * d.rank - 3 - k : k;
+        }
+        in[i] = build_transpose(b, in[i], perm);
+        d = in[i]->dims;
+        d.d[d.rank] = i == 0 ? dim_of(1) : d.d[d.rank - 1]; /* [.., M, K, 1], [.., 1, K, N] */
+        d.d[d.rank - 1] = i == 0 ? d.d[d.rank - 1] : d.d[d.rank - 2];
+        d.d[d.rank - 2] = i == 0 ? d.d[d.rank - 2] : dim_of(1);
+        d.rank++;
+        in[i] = build_reshape(b, in[i], &d);
+    }
+    Node *all = build2(b, OP_mul, in[0], in[1]);
+    int64_t axis = all->dims.rank - 2;
+    return build_cast(b, build_reduce(b, OP_sum, all, 1, &axis, false), result);
+}
+
 /* x @ weight.T + bias in f32; leading axes of x are folded into one. */
 static Node *decompose_linear(Builder *b, const Node *n)
 {
@@ -143,7 +170,7 @@ static Node *decompose_linear(Builder *b, const Node *n)
             ICE("linear: too many symbolic dimensions");
         }
     }
-    Node *y = build_matmul(b, build_reshape(b, x, &flat), n->in[1], false, true, wide(n->dtype));
+    Node *y = product(b, build_reshape(b, x, &flat), n->in[1], false, true, wide(n->dtype));
     if (n->nin == 3) {
         y = build2(b, OP_add, y, build_cast(b, n->in[2], wide(n->dtype)));
     }
@@ -163,7 +190,7 @@ static Node *decompose_matmul(Builder *b, const Node *n)
     bool trans[2] = {attrs_bool(&n->attrs, ATTR_trans_a) && n->in[0]->dims.rank > 1,
                      attrs_bool(&n->attrs, ATTR_trans_b) && n->in[1]->dims.rank > 1};
     Node *x = as_matrix(b, n->in[0], true), *y = as_matrix(b, n->in[1], false);
-    return build_reshape(b, build_matmul(b, x, y, trans[0], trans[1], n->dtype), &n->dims);
+    return build_reshape(b, product(b, x, y, trans[0], trans[1], n->dtype), &n->dims);
 }
 
 /* What cross entropy and its gradient are made of; per row, the class axis kept with length 1. */

@@ -96,7 +96,13 @@ static Users find_users(Fusion *f)
     return u;
 }
 
-/* Operands that some cluster has to compute first. */
+static int64_t points(const Fusion *f, const Node *n)
+{
+    Dim count;
+    return dims_count(&n->dims, &count) ? dim_bound(f->g, count) : INT64_MAX;
+}
+
+/* Operands that some cluster has to compute first, and that are no smaller than what n makes of them. */
 static int computed_operands(const Fusion *f, const Node *n)
 {
     int count = 0;
@@ -105,7 +111,8 @@ static int computed_operands(const Fusion *f, const Node *n)
         while (map_moves(x->op) || x->op == OP_cast) {
             x = x->in[0];
         }
-        count += !(op_info[x->op].kind == KIND_Leaf || f->cheap[x->id]);
+        bool given = op_info[x->op].kind == KIND_Leaf || f->cheap[x->id];
+        count += !given && points(f, x) >= points(f, n);
     }
     return count;
 }
