@@ -129,7 +129,7 @@ static Node *input(Maker *m, DType dt, const Dims *dims)
 static DType float_type(Maker *m)
 {
     static const DType types[] = {DT_f32, DT_f32, DT_f32, DT_f16, DT_bf16, DT_f64};
-    return m->gradients ? DT_f32 : types[pick(m, m->exact ? 6 : 5)];
+    return m->gradients ? DT_f32 : types[pick(m, 6)];
 }
 
 static Node *float_input(Maker *m, const Dims *dims)
@@ -568,6 +568,21 @@ static Node *step_matmul(Maker *m)
     return build_matmul(&m->b, x, y, ta, tb, wide ? DT_f32 : DT_none);
 }
 
+/* Larger than a tile and than a block of the sum. */
+static Node *step_large_matmul(Maker *m)
+{
+    int64_t rows = 20 + pick(m, 130), inner = 20 + pick(m, 400), columns = 20 + pick(m, 130);
+    bool ta = once_in(m, 2), tb = once_in(m, 2);
+    Dims a = {.rank = 2, .d = {dim_of(ta ? inner : rows), dim_of(ta ? rows : inner)}};
+    Dims b = {.rank = 2, .d = {dim_of(tb ? columns : inner), dim_of(tb ? inner : columns)}};
+    Node *x = float_input(m, &a), *y = float_input(m, &b);
+    if (once_in(m, 2)) { /* arithmetic while packing */
+        x = op1(m, OP_tanh, x);
+    }
+    Node *c = build_matmul(&m->b, x, y, ta, tb, DT_none);
+    return once_in(m, 2) ? op1(m, OP_relu, c) : c;
+}
+
 static Node *step_linear(Maker *m)
 {
     Node *x = real(m);
@@ -615,13 +630,13 @@ static const struct {
     int weight;
     bool exact; /* the same bits in any order of evaluation */
 } steps[] = {
-    {step_unary, 6, true},   {step_binary, 7, true},         {step_where, 4, true},
-    {step_integer, 2, true}, {step_cast, 4, true},           {step_iota, 1, true},
-    {step_uniform, 2, true}, {step_reshape, 3, true},        {step_transpose, 3, true},
-    {step_expand, 2, true},  {step_slice, 3, true},          {step_pad, 1, true},
-    {step_concat, 2, true},  {step_embedding, 2, true},      {step_reduce, 5, true},
-    {step_argmax, 1, true},  {step_softmax, 3, false},       {step_matmul, 5, false},
-    {step_linear, 2, false}, {step_cross_entropy, 1, false},
+    {step_unary, 6, true},   {step_binary, 7, true},        {step_where, 4, true},
+    {step_integer, 2, true}, {step_cast, 4, true},          {step_iota, 1, true},
+    {step_uniform, 2, true}, {step_reshape, 3, true},       {step_transpose, 3, true},
+    {step_expand, 2, true},  {step_slice, 3, true},         {step_pad, 1, true},
+    {step_concat, 2, true},  {step_embedding, 2, true},     {step_reduce, 5, true},
+    {step_argmax, 1, true},  {step_softmax, 3, false},      {step_matmul, 5, false},
+    {step_linear, 2, false}, {step_large_matmul, 1, false}, {step_cross_entropy, 1, false},
 };
 
 static Node *step(Maker *m)
