@@ -25,8 +25,11 @@ static size_t break_at(const char *s, size_t room)
         depth += s[i] == '(' || s[i] == '{' || s[i] == '[';
         depth -= s[i] == ')' || s[i] == '}' || s[i] == ']';
         if (quote != 0) {
-            i += s[i] == '\\' && s[i + 1] != 0;
-            quote = s[i] == quote ? 0 : quote;
+            if (s[i] == '\\' && s[i + 1] != 0) {
+                i++; /* an escaped quote ends nothing */
+            } else if (s[i] == quote) {
+                quote = 0;
+            }
         } else if (s[i] == '"' || s[i] == '\'') {
             quote = s[i];
         } else if (s[i] == ' ' && i > 0 && (depth <= best || at < room / 2)) {

@@ -18,6 +18,18 @@ quietly "$odd/my train" --epochs 2 --seed 4 --out "$odd/a run"
 quietly "$train" --epochs 2 --seed 4 --out plain
 same_weights plain "$odd/a run" "a folder with an odd name"
 
+# Texts of every length with quotes in them: wherever the lines of the C text are folded, it is not within
+# a string.
+{
+    for n in $(seq 40 120); do
+        printf 'option text%d = "%*s\\" and \\" \\\\ it'"'"'s (one, {two"\n' "$n" "$n" ''
+    done
+    sed "s|\"data/|\"$examples/data/|" "$digits"
+} >texts.mpt
+quietly "$mpc" -O0 texts.mpt -o texts
+quietly ./texts --max-steps 1 --text77 'as given' --out texts_run
+grep -q 'as given' texts_run/config.json || fail "the value of an option is not in config.json"
+
 # ---- places that cannot be written -------------------------------------------------------------
 touch file
 run 1 'file' "$train" --epochs 1 --out file/run
