@@ -394,7 +394,7 @@ bool cpu_runs(const char *cpu)
 {
 #if defined(__x86_64__)
     bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-              __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+              __builtin_cpu_supports("bmi2");
     bool v4 = v3 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd");
 #else
