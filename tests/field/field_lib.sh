@@ -60,6 +60,7 @@ weights() {
     [[ -n $to ]] || { fail "$file has no $2"; return; }
     [[ -z ${3:-} ]] || to=$((from + 4 * $3))
     od -An -v -tf4 -j $((8 + head + from)) -N $((to - from)) "$file" | tr -s ' \n' '  '
+    echo
 }
 
 # near GOT WANT RELATIVE WHAT: GOT is a number and differs from WANT by at most that share of it.
