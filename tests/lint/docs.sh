@@ -24,7 +24,7 @@ for file in docs/*.md README.md CONTRIBUTING.md; do
         [[ -z $path ]] || target=$(dirname "$file")/$path
         if [[ ! -e $target ]]; then
             complain "$file: a link leads nowhere: $link"
-        elif [[ -n $anchor ]] && ! anchors "$target" | grep -qxF -- "$anchor"; then
+        elif [[ -n $anchor ]] && ! anchors "$target" | grep -xF -- "$anchor" >/dev/null; then
             complain "$file: no heading for the link $link"
         fi
     done < <(awk '/^```/ { code = !code; next } !code && !/^    /' "$file" | sed 's/`[^`]*`//g' |

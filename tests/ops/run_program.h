@@ -32,8 +32,8 @@ typedef struct Program {
     VEC(ProgramTensor) tensors;
     VEC(const char *) fields, columns; /* of the table; at least one */
     Text *table;                       /* csv */
-    int64_t rows, batch; /* samples in it, and in a batch: 0: all of them */
-    char *dir; /* a fresh folder, removed by program_done */
+    int64_t rows, batch;               /* samples in it, and in a batch: 0: all of them */
+    char *dir;                         /* a fresh folder, removed by program_done */
 } Program;
 
 Program *program_new(const char *name);
