@@ -274,6 +274,34 @@ static int make_program(Job *j, const Plan *plan)
     return ok ? STATUS_done : STATUS_failed;
 }
 
+static bool block_calls(const HostBlock *b, const char *graph)
+{
+    for (int i = 0; i < b->n; i++) {
+        const HostStmt *s = b->v[i];
+        if ((s->kind == HS_call && str_eq(s->target, graph)) || str_eq(s->graph, graph) ||
+            block_calls(&s->body, graph) || block_calls(&s->orelse, graph)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A graph that wants a batch gets it from the loop that calls it; an .ir file may lack that loop. */
+static bool batches_arrive(Job *j)
+{
+    for (int i = 0; i < j->m->ngraphs; i++) {
+        Graph *g = j->m->graphs[i];
+        bool wants = graph_find_arg(g, ATTR_batch, NULL) != NULL ||
+                     graph_find_arg(g, ATTR_rng, NULL) != NULL;
+        if (g->role != GRAPH_Prepare && wants && !block_calls(&j->m->host, g->name)) {
+            diag_error(j->diag, g->loc,
+                       "graph @%s wants a batch, but no loop of the host program calls it",
+                       g->name);
+        }
+    }
+    return !diag_failed(j->diag);
+}
+
 /* What is asked of the module after the passes. */
 static int back(Job *j)
 {
@@ -295,6 +323,9 @@ static int back(Job *j)
                     o->disabled.at[i]);
             return STATUS_usage;
         }
+    }
+    if (o->emit != EMIT_kernels && !batches_arrive(j)) {
+        return STATUS_usage;
     }
     const PlanOptions opt = {.isa = j->cpu.isa};
     Plan *plan = plan_module(j->arena, j->m, &opt);
