@@ -52,6 +52,8 @@ void body_store(Body *b, const KOutput *out);
 /* Draws the random numbers of a loop along `axis`, `length` long, before it, four with one counter. */
 void body_draw(Body *b, int axis, int64_t length);
 bool body_is_costly(const Body *b, int scalar); /* worth keeping rather than computing twice */
+/* contract.c, also for convolutions: loops over the register tiles that `next` yields. */
+void contract_finish(Emit *e, Unit *u, Body *b, const char *next);
 bool access_varies(const Access *at, int axis);
 
 #endif

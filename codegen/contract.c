@@ -166,42 +166,48 @@ void contract_pack_emit(Emit *e, Unit *u)
     pack_call(e, u);
 }
 
+/* The loops over finished register tiles, which `next` yields, and what is done with them. */
+void contract_finish(Emit *e, Unit *u, Body *b, const char *next)
+{
+    const Kernel *k = &u->k;
+    int at = k->nbatch;
+    b->axis[at] = "(t.i + i)";
+    b->letter[at] = "i";
+    b->depth_of[at] = 1;
+    b->axis[at + 1] = "(t.j + j)";
+    b->letter[at + 1] = "j";
+    b->depth_of[at + 1] = 2;
+    body_depths(b);
+    for (int s = 0; s < k->nscalars; s++) {
+        if (k->scalars[s].kind == SC_acc) {
+            body_set(b, s, "t.acc[i][j]");
+        }
+    }
+    for (int i = 0; i < k->noutputs; i++) {
+        body_root(b, k->outputs[i].scalar, true);
+    }
+    body_emit(b, 0);
+    ln_blank(e);
+    ln_in(e, "for (mpc_tile_open(&t, &g); %s;)", next);
+    ln_open(e, "for (int i = 0; i < t.m; i++)");
+    body_emit(b, 1);
+    ln_open(e, "for (int j = 0; j < t.n; j++)");
+    body_emit(b, 2);
+    for (int i = 0; i < k->noutputs; i++) {
+        body_store(b, &k->outputs[i]);
+    }
+    ln_close(e, "");
+    ln_close(e, "");
+    ln_out(e);
+}
+
 void contract_emit(Emit *e, Unit *u)
 {
     Body b = body_new(e, u);
-    const Kernel *k = &u->k;
-    int at = k->nbatch;
     body_guard(&b);
     open_gemm(e, u, &b, false);
     ln(e, "MpcTile t;");
     ln_blank(e);
     pack_call(e, u);
-    b.axis[at] = "(t.i + i)";
-    b.letter[at] = "i";
-    b.depth_of[at] = 1;
-    b.axis[at + 1] = "(t.j + j)";
-    b.letter[at + 1] = "j";
-    b.depth_of[at + 1] = 2;
-    body_depths(&b);
-    for (int s = 0; s < k->nscalars; s++) {
-        if (k->scalars[s].kind == SC_acc) {
-            body_set(&b, s, "t.acc[i][j]");
-        }
-    }
-    for (int i = 0; i < k->noutputs; i++) {
-        body_root(&b, k->outputs[i].scalar, true);
-    }
-    body_emit(&b, 0);
-    ln_blank(e);
-    ln_in(e, "for (mpc_tile_open(&t, &g); mpc_tile_next(&t);)");
-    ln_open(e, "for (int i = 0; i < t.m; i++)");
-    body_emit(&b, 1);
-    ln_open(e, "for (int j = 0; j < t.n; j++)");
-    body_emit(&b, 2);
-    for (int i = 0; i < k->noutputs; i++) {
-        body_store(&b, &k->outputs[i]);
-    }
-    ln_close(e, "");
-    ln_close(e, "");
-    ln_out(e);
+    contract_finish(e, u, &b, "mpc_tile_next(&t)");
 }

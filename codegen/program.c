@@ -52,6 +52,16 @@ static bool has_kind(const Plan *p, KernelKind kind)
     return false;
 }
 
+static bool has_conv(const Plan *p)
+{
+    for (int i = 0; i < p->nkernels; i++) {
+        if (kernel_is_conv(p->kernels[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void includes(Emit *e)
 {
     static const char *const isa[] = {"generic", "avx2", "avx512"};
@@ -60,6 +70,9 @@ static void includes(Emit *e)
     ln(e, "#include \"abi/philox.h\"");
     if (has_kind(e->plan, KERNEL_Contract)) {
         ln(e, "#include \"kernels/gemm.h\"");
+    }
+    if (has_conv(e->plan)) {
+        ln(e, "#include \"kernels/conv.h\"");
     }
     ln(e, "#include \"kernels/rows.h\"");
     ln_blank(e);

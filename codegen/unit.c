@@ -454,6 +454,10 @@ const char *unit_tiles(Emit *e, const Unit *u, const KCall *call, const Graph *g
         rows.rank = 1;
         break;
     case KERNEL_Contract: {
+        if (kernel_is_conv(k)) {
+            *most = 16;
+            return conv_tiles(e, u, call, g, pack);
+        }
         const Dim *d = &call->space.d[u->of->nbatch];
         Dims batch = call->space;
         batch.rank = u->of->nbatch;

@@ -52,6 +52,9 @@ void full_emit(Emit *e, Unit *u);
 void contract_emit(Emit *e, Unit *u);
 void contract_operands_emit(Emit *e, Unit *u);
 void contract_pack_emit(Emit *e, Unit *u);
+void conv_emit(Emit *e, Unit *u);
+void conv_pack_emit(Emit *e, Unit *u);
+const char *conv_tiles(Emit *e, const Unit *u, const KCall *call, const Graph *g, bool pack);
 void scatter_emit(Emit *e, Unit *u);
 
 #endif

@@ -147,13 +147,14 @@ bool unit_packs(const Unit *u)
 void unit_emit(Emit *e, Unit *u)
 {
     Text *parts[3] = {0};
-    if (u->k.kind == KERNEL_Contract) {
+    bool conv = kernel_is_conv(&u->k);
+    if (u->k.kind == KERNEL_Contract && !conv) {
         parts[0] = function(e, u, PART_operands, contract_operands_emit);
     }
     if (unit_packs(u)) {
-        parts[1] = function(e, u, PART_pack, contract_pack_emit);
+        parts[1] = function(e, u, PART_pack, conv ? conv_pack_emit : contract_pack_emit);
     }
-    parts[2] = function(e, u, PART_kernel, emitters[u->k.kind]);
+    parts[2] = function(e, u, PART_kernel, conv ? conv_emit : emitters[u->k.kind]);
     comment(e, u);
     arguments(e, u);
     for (int i = 0; i < 3; i++) {

@@ -210,6 +210,11 @@ Node *build_linear(Builder *b, Node *x, Node *weight, Node *bias, DType result)
                        result, NULL);
 }
 
+Node *build_conv(Builder *b, Op op, int nin, Node *const *in, Attrs attrs, DType result)
+{
+    return build_typed(b, op, nin, in, attrs, result, NULL);
+}
+
 Node *build_sum_to(Builder *b, Node *x, const Dims *dims)
 {
     if (x == NULL || dims_equal(&x->dims, dims)) {

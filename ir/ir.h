@@ -273,6 +273,7 @@ Node *build_reduce(Builder *b, Op op, Node *x, int naxes, const int64_t *axes, b
 /* Contractions have a result type of their own; DT_none: the widest operand's. bias may be NULL. */
 Node *build_matmul(Builder *b, Node *x, Node *y, bool trans_a, bool trans_b, DType result);
 Node *build_linear(Builder *b, Node *x, Node *weight, Node *bias, DType result);
+Node *build_conv(Builder *b, Op op, int nin, Node *const *in, Attrs attrs, DType result);
 /* Reverse of broadcasting: sums the added axes. */
 Node *build_sum_to(Builder *b, Node *x, const Dims *dims);
 
@@ -296,6 +297,22 @@ bool broadcast_dims(const Dims *a, const Dims *b, Dims *out);
  * then comes the expression, then rounding to the result's type, the same but for predicates.
  * A constant operand adapts to the others: 0.1 : f32 beside an f16 is rounded to f16. */
 DType map_dtype(const Node *n);
+/* convolution.c: what the convolutions' attributes say; one number for rows, one for columns. */
+typedef struct ConvSteps {
+    int64_t kernel[2], stride[2], padding[2], dilation[2], output_padding[2], groups;
+} ConvSteps;
+/* Any of the three as image x [n, in, image] * weight [out, in / groups, kernel] -> y [n, out, result]. */
+typedef struct Conv {
+    ConvSteps steps;
+    Dim n;
+    int64_t in, out, image[2], result[2];
+} Conv;
+ConvSteps conv_steps(const Attrs *as); /* kernel: only where an attribute says it */
+Conv conv_of(const Node *n);           /* whose dims are known */
+/* Results along an axis; 0 where the window does not fit, 0 or less where nothing is left. */
+int64_t conv_length(const ConvSteps *s, int axis, int64_t length, int64_t kernel);
+int64_t conv_transpose_length(const ConvSteps *s, int axis, int64_t length, int64_t kernel);
+
 int node_axes(const Node *n, int64_t axes[MAX_RANK]); /* of a reduction; all where it names none */
 
 /* ---- declarations ---------------------------------------------------------------------------- */

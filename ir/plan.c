@@ -47,6 +47,39 @@ PackedBytes plan_packed_bytes(int isa, int64_t m, int64_t n, int64_t k)
                          .thread = MPC_GEMM_OWN_BYTES(isa, k)};
 }
 
+PackedBytes plan_conv_bytes(int isa, int64_t m, int64_t k)
+{
+    return (PackedBytes){.a = MPC_CONV_A_BYTES(isa, m, k), .thread = MPC_CONV_OWN_BYTES(isa)};
+}
+
+bool kernel_is_conv(const Kernel *k)
+{
+    return k->kind == KERNEL_Contract && k->scalars[k->b].at.window != NULL;
+}
+
+static bool parts_equal(const WindowPart *a, const WindowPart *b, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (a[i].size != b[i].size || a[i].stride != b[i].stride || a[i].row != b[i].row ||
+            a[i].col != b[i].col) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool windows_equal(const Window *a, const Window *b)
+{
+    if (a == NULL || b == NULL) {
+        return a == b;
+    }
+    return a->nu == b->nu && a->nk == b->nk && parts_equal(a->u, b->u, a->nu) &&
+           parts_equal(a->k, b->k, a->nk) && a->row == b->row && a->col == b->col &&
+           a->rows == b->rows && a->cols == b->cols && a->row_step == b->row_step &&
+           a->col_step == b->col_step && a->row_stride == b->row_stride &&
+           a->elements == b->elements;
+}
+
 const GraphPlan *plan_find_graph(const Plan *p, const char *name)
 {
     for (int i = 0; i < p->ngraphs; i++) {
@@ -99,6 +132,35 @@ static const char *index_text(const Plan *p, const Kernel *k, const Access *a)
     return text;
 }
 
+static void print_parts(FILE *out, const char *axis, const WindowPart *parts, int n)
+{
+    fprintf(out, " %s", axis);
+    for (int i = 0; i < n; i++) {
+        fprintf(out, " (%" PRId64 " x %" PRId64, parts[i].size, parts[i].stride);
+        if (parts[i].row != 0 || parts[i].col != 0) {
+            fprintf(out, " rows %" PRId64 " columns %" PRId64, parts[i].row, parts[i].col);
+        }
+        fputc(')', out);
+    }
+}
+
+static void print_window(FILE *out, const Window *w)
+{
+    if (w == NULL) {
+        return;
+    }
+    fputs(" window", out);
+    print_parts(out, "u", w->u, w->nu);
+    print_parts(out, "k", w->k, w->nk);
+    if (w->rows > 0) {
+        fprintf(out, " from (%" PRId64 ", %" PRId64 ") in %" PRId64 " x %" PRId64, w->row, w->col,
+                w->rows, w->cols);
+    }
+    if (w->row_step > 1 || w->col_step > 1) {
+        fprintf(out, " every %" PRId64 " x %" PRId64, w->row_step, w->col_step);
+    }
+}
+
 static void print_scalar(FILE *out, const Plan *p, const Kernel *k, int at)
 {
     const Scalar *s = &k->scalars[at];
@@ -107,6 +169,7 @@ static void print_scalar(FILE *out, const Plan *p, const Kernel *k, int at)
     switch (s->kind) {
     case SC_load:
         fprintf(out, "%s[%s]", k->operands[s->at.operand].name, index_text(p, k, &s->at));
+        print_window(out, s->at.window);
         break;
     case SC_const: fputs(str_double(number, s->value), out); break;
     case SC_index: fprintf(out, "index(%s)", index_text(p, k, &s->at)); break;

@@ -76,6 +76,22 @@ typedef enum KernelKind {
 } KernelKind;
 extern const char *const kernel_kind_name[KERNEL_KINDS];
 
+/* How an operand of a convolution is read. Element (u, k) of a contraction, u along M or N, is at the sum of what its
+ * parts step: an axis stands for several indices, the outermost first, each of `size` (of the outermost it does not
+ * matter), which step `stride` in memory, `row` rows and `col` columns. Row and column, from those of element (0, 0)
+ * on, say where in an image of rows x cols, a row `row_stride` long, the element lies; outside of it, and where they
+ * are no multiples of the steps (they are divided by them), it is 0. rows 0: there is no image. */
+enum { WINDOW_PARTS = 3 };
+typedef struct WindowPart {
+    int64_t size, stride, row, col;
+} WindowPart;
+typedef struct Window {
+    int nu, nk;
+    WindowPart u[WINDOW_PARTS], k[WINDOW_PARTS];
+    int64_t row, col, rows, cols, row_step, col_step, row_stride;
+    int64_t elements; /* of the tensor, at the bounds */
+} Window;
+
 /* Element offset + sum over axes of index[axis] * stride[axis] + value(index) * index_stride of an operand. */
 typedef struct Access {
     int operand;
@@ -83,6 +99,7 @@ typedef struct Access {
     Dim stride[MAX_RANK];
     int index; /* a scalar of the body, -1 for none */
     Dim index_stride;
+    const Window *window; /* Contract: on top of that, along M or N and K; NULL for none */
 } Access;
 
 typedef enum ScalarKind {
@@ -139,7 +156,9 @@ typedef struct Kernel {
     int noutputs;
     KOutput *outputs;
     int guard; /* scalar (rank-0 load) that says: leave everything as it is and return; -1 for none */
-    /* Contract: operand elements, each a load followed by casts, as scalars; batch axes come first in space. */
+    /* Contract: operand elements, each a load followed by casts, as scalars; batch axes come first in space. b read
+     * through a window makes it a convolution: a is packed once for all of the batch along which it does not vary,
+     * b by the compute tiles, a piece at a time. */
     int a, b; /* scalars: element (m, k) and (k, n) */
     int nbatch;
     int packed_a,
@@ -217,7 +236,11 @@ typedef struct PackedBytes {
     int64_t a, b, thread;
 } PackedBytes;
 PackedBytes plan_packed_bytes(int isa, int64_t m, int64_t n, int64_t k);
-void plan_print(FILE *out, const Plan *p); /* mpc --emit=kernels */
+/* The same of a convolution; its b is never in the arena. */
+PackedBytes plan_conv_bytes(int isa, int64_t m, int64_t k);
+bool kernel_is_conv(const Kernel *k);
+bool windows_equal(const Window *a, const Window *b); /* NULL: none */
+void plan_print(FILE *out, const Plan *p);            /* mpc --emit=kernels */
 const GraphPlan *plan_find_graph(const Plan *p, const char *name);
 
 #endif

@@ -10,17 +10,10 @@
  * keeps the type it was given, or takes the widest. Autocast, not these rules, brings 16-bit
  * operands to f32.
  */
-#include "ir/ir.h"
+#include "ir/shape.h"
 
 #include "ir/base/strutil.h"
 #include "ir/base/text.h"
-
-typedef struct Infer {
-    Graph *g;
-    Node *n;
-    Diag *diag;     /* NULL: a misfit is our own bug */
-    Arena *scratch; /* of messages, made for the first one */
-} Infer;
 
 static Arena *scratch(Infer *f)
 {
@@ -41,6 +34,11 @@ MPC_PRINTF(2, 3) static bool fail(Infer *f, const char *fmt, ...)
     }
     diag_error(f->diag, f->n->loc, "%s: %s", op_info[f->n->op].name, what);
     return false;
+}
+
+bool shape_fail(Infer *f, const char *what)
+{
+    return fail(f, "%s", what);
 }
 
 static void text_dim(Text *t, const Graph *g, Dim d)
@@ -119,7 +117,7 @@ static const char *called(Infer *f, int i)
     return arena_printf(scratch(f), "operand %d", i + 1);
 }
 
-static const char *shape_is(Infer *f, int i)
+const char *shape_is(Infer *f, int i)
 {
     return arena_printf(scratch(f), "%s is %s", called(f, i), shown(f, &f->n->in[i]->dims));
 }
@@ -487,6 +485,21 @@ static bool shape_matmul(Infer *f)
     }
     n->dims = dims;
     return contraction_dtype(f);
+}
+
+static bool shape_conv2d(Infer *f)
+{
+    return conv_shape(f) && contraction_dtype(f);
+}
+
+static bool shape_conv_transpose2d(Infer *f)
+{
+    return conv_transpose_shape(f) && contraction_dtype(f);
+}
+
+static bool shape_conv2d_weight_grad(Infer *f)
+{
+    return conv_weight_shape(f) && contraction_dtype(f);
 }
 
 int node_axes(const Node *n, int64_t axes[MAX_RANK])

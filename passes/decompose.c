@@ -1,8 +1,8 @@
 /* decompose.c: composite ops become maps, sums, largest and smallest elements, and matrix products.
  *
  * Needs:   a graph that is otherwise done: types, gradients, update.
- * Leaves:  only maps, casts, moves, sum, mean, amax, amin, matmul, embedding, embedding_grad and leaves; the fuser
- *          knows nothing else. Arithmetic of a composite op is in f32 (f64 for f64) and rounded once at its end, so
+ * Leaves:  only maps, casts, moves, sum, mean, amax, amin, matmul, the convolutions without bias, embedding,
+ *          embedding_grad and leaves; the fuser knows nothing else. Arithmetic of a composite op is in f32 (f64 for f64) and rounded once at its end, so
  *          nothing that the dump called f32 becomes narrower. Labels are compared as i32.
  *
  *   %2 = softmax %1 {axis=1}  : f32[B,10]    ->   %2 = amax %1 {axes=[1], keepdim}   : f32[B,1]
@@ -178,6 +178,18 @@ static Node *decompose_linear(Builder *b, const Node *n)
     return build_reshape(b, y, &n->dims);
 }
 
+/* The bias of a convolution is added to the sum in f32, which is rounded once. */
+static Node *decompose_conv2d(Builder *b, const Node *n)
+{
+    if (n->nin == 2) {
+        return NULL;
+    }
+    Dims channel = {.rank = 3, .d = {n->in[2]->dims.d[0], dim_of(1), dim_of(1)}};
+    Node *y = build_conv(b, OP_conv2d, 2, n->in, n->attrs, wide(n->dtype));
+    Node *bias = build_reshape(b, build_cast(b, n->in[2], wide(n->dtype)), &channel);
+    return build2(b, OP_add, y, bias);
+}
+
 /* A vector as a matrix of one row on the left, of one column on the right. */
 static Node *as_matrix(Builder *b, Node *x, bool left)
 {
@@ -272,6 +284,7 @@ static Decompose *const table[OP_COUNT] = {
     [OP_var] = decompose_var,
     [OP_argmax] = decompose_argmax,
     [OP_linear] = decompose_linear,
+    [OP_conv2d] = decompose_conv2d,
     [OP_matmul] = decompose_matmul,
     [OP_embedding_grad] = decompose_embedding_grad,
     [OP_cross_entropy] = decompose_cross_entropy,

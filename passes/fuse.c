@@ -16,6 +16,8 @@
 
 #include <string.h>
 
+#include "passes/conv_window.h"
+
 /* Sums of more elements than this are split into partial sums that several threads take. */
 enum { FULL_LIMIT = 16384 };
 
@@ -198,9 +200,21 @@ typedef struct Gather {
     NodeVec reads;
 } Gather;
 
+/* What an epilogue of a contraction counts or reads steps through N as through one axis. */
+static bool in_line(void *ctx, Node *root, const Linear *at)
+{
+    const Cluster *c = ((const Gather *)ctx)->c;
+    (void)root;
+    return c->nn < 2 ||
+           axes_in_line(&c->space, c->space.rank - 1 - c->nn, c->space.rank - 1, at->stride);
+}
+
 static bool gather_root(void *ctx, Node *root, const Linear *at)
 {
     Gather *g = ctx;
+    if (g->c != NULL && !in_line(ctx, root, at)) {
+        return false;
+    }
     if (g->c != NULL && g->f->of[root->id] == g->c->id) {
         Linear own;
         return cluster_canonical(g->c, g->f->per_row[root->id], &own) &&
@@ -284,7 +298,7 @@ static bool join(Fusion *f, Cluster *c, Node *n)
         return false;
     }
     Gather g = {.f = f, .c = c};
-    Walk w = {.f = f, .space = &c->space, .fn = gather_root, .ctx = &g};
+    Walk w = {.f = f, .space = &c->space, .fn = gather_root, .leaf = in_line, .ctx = &g};
     if (!walk_operands(&w, n, &map) || !no_cycle(f, c, &g.reads) ||
         (c->kind == KERNEL_Row && !fuse_in_line(f, c, n, per_row))) {
         return false;
@@ -469,8 +483,26 @@ static void place_reduction(Fusion *f, Node *n)
 
 /* ---- the others ---------------------------------------------------------------------------------------- */
 
+static void place_convolution(Fusion *f, Node *n)
+{
+    ConvSpace s = conv_space(n);
+    NodeVec reads = {0};
+    for (int i = 0; i < 2; i++) {
+        Node *x = conv_operand(f, NULL, n, i);
+        make_real(f, x);
+        vec_push(f->arena, &reads, x);
+    }
+    Cluster *c = new_cluster(f, KERNEL_Contract, &s.space, 1);
+    c->nn = s.nn;
+    add_node(f, c, n, true, &reads);
+}
+
 static void place_contraction(Fusion *f, Node *n)
 {
+    if (is_convolution(n)) {
+        place_convolution(f, n);
+        return;
+    }
     const Dims *x = &n->in[0]->dims;
     bool trans = attrs_bool(&n->attrs, ATTR_trans_a);
     Dims space = n->dims;
@@ -486,6 +518,7 @@ static void place_contraction(Fusion *f, Node *n)
         }
     }
     Cluster *c = new_cluster(f, KERNEL_Contract, &space, 1);
+    c->nn = 1;
     add_node(f, c, n, true, &reads);
 }
 

@@ -22,6 +22,7 @@ typedef struct Cluster {
     KernelKind kind;
     Dims space;    /* Contract: batch.., M, N, K; Col: kept.., reduced..; see plan.h */
     int nreduce;   /* trailing axes of space that results do not have */
+    int nn;        /* Contract: axes that N is made of, which the kernel passes as one */
     IndexMap base; /* from space to the node that set it up; for reductions to its operand */
     NodeVec nodes; /* real ones, in order */
     NodeVec reads; /* what it reads from memory: arguments and real nodes of other clusters */
@@ -74,6 +75,8 @@ bool walk_cluster_node(Walk *w, const Cluster *c,
 void contract_maps(const Cluster *c, const Node *matmul, IndexMap *a, IndexMap *b);
 /* Maps to the indices and the (row 0 of the) table of an embedding. */
 void gather_maps(const Node *embedding, const IndexMap *map, IndexMap *indices, IndexMap *row);
+/* The tensor in memory that operand i of a convolution is, or is to be: behind reshapes and casts that widen. */
+Node *conv_operand(const Fusion *f, const Cluster *in, const Node *n, int i);
 /* The map from a cluster's space to the operand of one of its reductions. */
 bool reduction_map(const Fusion *f, const Cluster *c, const Node *n, IndexMap *map);
 IndexMap random_key_map(const IndexMap *map); /* to the keys of a uniform */
@@ -81,6 +84,8 @@ IndexMap random_key_map(const IndexMap *map); /* to the keys of a uniform */
 bool leaf_linear(const Node *leaf, const IndexMap *map, Linear *at);
 /* fuse_line.c: may n join c, as far as the reduced axes of its kernel must become one? per_row: n does not vary
  * along them. */
+bool axes_in_line(const Dims *space, int from, int to,
+                  const Dim *stride); /* axes [from, to) are one */
 bool fuse_in_line(const Fusion *f, const Cluster *c, Node *n, bool per_row);
 
 /* In memory, or of the cluster itself. What became real after the cluster had computed it for itself, it goes on

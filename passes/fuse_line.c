@@ -15,21 +15,26 @@ typedef struct Line {
     const Fusion *f;
 } Line;
 
-static bool is_straight(const Cluster *c, const Dim *stride)
+bool axes_in_line(const Dims *space, int from, int to, const Dim *stride)
 {
     int outer = -1;
-    for (int i = c->space.rank - c->nreduce; i < c->space.rank; i++) {
+    for (int i = from; i < to; i++) {
         Dim whole;
-        if (dim_is_one(c->space.d[i])) {
+        if (dim_is_one(space->d[i])) {
             continue;
         }
         if (outer >= 0 &&
-            (!dim_mul(stride[i], c->space.d[i], &whole) || !dim_equal(whole, stride[outer]))) {
+            (!dim_mul(stride[i], space->d[i], &whole) || !dim_equal(whole, stride[outer]))) {
             return false;
         }
         outer = i;
     }
     return true;
+}
+
+static bool is_straight(const Cluster *c, const Dim *stride)
+{
+    return axes_in_line(&c->space, c->space.rank - c->nreduce, c->space.rank, stride);
 }
 
 static bool look(void *ctx, Node *root, const Linear *at)

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "passes/conv_window.h"
+
 bool fuse_is_root(const Fusion *f, const Cluster *in, const Node *n)
 {
     if (n->op == OP_arg || in == NULL || !f->is_real[n->id] || f->of[n->id] == in->id) {
@@ -60,6 +62,31 @@ void contract_maps(const Cluster *c, const Node *matmul, IndexMap *a, IndexMap *
         map.m[dims->rank - 1][trans[s] ? rows : cols] = dim_of(1);
         *maps[s] = map;
     }
+}
+
+Node *conv_operand(const Fusion *f, const Cluster *in, const Node *n, int i)
+{
+    Node *x = n->in[i];
+    while (!fuse_is_root(f, in, x)) {
+        bool widens = x->op == OP_cast && x->dtype == DT_f32 && dtype_is_low(x->in[0]->dtype);
+        if (x->op != OP_reshape && x->op != OP_detach && !widens) {
+            break;
+        }
+        x = x->in[0];
+    }
+    return x;
+}
+
+/* Where an operand of a convolution is read does not follow from the point alone: all of it, from 0 on. */
+static bool visit_convolution(Walk *w, const Cluster *c, const Node *n)
+{
+    for (int i = 0; i < 2; i++) {
+        Node *x = conv_operand(w->f, c, n, i);
+        if (!w->fn(w->ctx, x, &(Linear){0})) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static bool visit(Walk *w, Node *root, const IndexMap *map, const Dims *dims)
@@ -205,6 +232,9 @@ bool walk_cluster_node(Walk *w, const Cluster *c, Node *n)
     OpKind kind = op_info[n->op].kind;
     IndexMap a, b;
     bool per_row;
+    if (is_convolution(n)) {
+        return visit_convolution(w, c, n);
+    }
     if (kind == KIND_Contract) {
         contract_maps(c, n, &a, &b);
         return walk_node(w, n->in[0], &a) && walk_node(w, n->in[1], &b);

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "passes/conv_window.h"
+
 int kernel_body_operand(Body *y, const Buffer *buffer)
 {
     for (int i = 0; i < y->operands.n; i++) {
@@ -21,7 +23,8 @@ int kernel_body_operand(Body *y, const Buffer *buffer)
 bool access_equal(const Access *a, const Access *b)
 {
     bool same = a->operand == b->operand && dim_equal(a->offset, b->offset) &&
-                a->index == b->index && dim_equal(a->index_stride, b->index_stride);
+                a->index == b->index && dim_equal(a->index_stride, b->index_stride) &&
+                windows_equal(a->window, b->window);
     for (int i = 0; same && i < MAX_RANK; i++) {
         same = dim_equal(a->stride[i], b->stride[i]);
     }
@@ -268,12 +271,44 @@ int kernel_body_eval_reduction(Body *y, Node *n)
     return kernel_body_scalar(y, s);
 }
 
-static int eval_contraction(Body *y, Node *n, Kernel *k)
+static int conv_load(Body *y, const Node *n, const ConvSide *side, const ConvSpace *space, int axis)
 {
+    const Node *x = conv_operand(y->b->f, y->c, n, side->operand);
+    Scalar s = scalar_of_node(x, SC_load);
+    s.op = OP_arg;
+    s.at.operand = kernel_body_operand(y, y->b->buffer[x->id]);
+    memcpy(s.at.stride, side->batch, sizeof s.at.stride);
+    if (side->plain) {
+        s.at.stride[axis] = dim_of(side->along);
+        s.at.stride[space->space.rank - 1] = dim_of(1);
+        return kernel_body_scalar(y, s);
+    }
+    Window *w = arena_copy(y->b->plan->arena, &side->window, sizeof side->window);
+    w->elements = 1;
+    for (int i = 0; i < x->dims.rank; i++) {
+        w->elements *= dim_bound(y->b->f->g, x->dims.d[i]);
+    }
+    s.at.window = w;
+    return kernel_body_scalar(y, s);
+}
+
+static void eval_operands(Body *y, Node *n, Kernel *k)
+{
+    if (is_convolution(n)) {
+        ConvSpace space = conv_space(n);
+        k->a = conv_load(y, n, &space.a, &space, space.nbatch);
+        k->b = conv_load(y, n, &space.b, &space, space.nbatch + 1);
+        return;
+    }
     IndexMap a, b;
     contract_maps(y->c, n, &a, &b);
     k->a = kernel_body_eval(y, n->in[0], &a);
     k->b = kernel_body_eval(y, n->in[1], &b);
+}
+
+static int eval_contraction(Body *y, Node *n, Kernel *k)
+{
+    eval_operands(y, n, k);
     Scalar acc = scalar_of_node(n, SC_acc);
     acc.dtype = n->dtype == DT_f64 ? DT_f64 : DT_f32;
     acc.per_row = true;

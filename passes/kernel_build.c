@@ -136,20 +136,30 @@ static Buffer *scratch(GraphBuild *b, const char *name, const char *what, DType 
     return s;
 }
 
+/* Axes [from, to) of a space at the bounds, of the batch those along which `a` varies; a NULL: all. */
+static int64_t length(const Body *y, int from, int to, const Access *a)
+{
+    int64_t n = 1;
+    for (int i = from; i < to; i++) {
+        n *= a == NULL || a->stride[i].k != 0 ? dim_bound(y->b->f->g, y->space.d[i]) : 1;
+    }
+    return n;
+}
+
 /* Panels of both operands. */
 static void add_packed(Body *y, Kernel *k)
 {
     GraphBuild *b = y->b;
-    const Dims *s = &y->space;
-    int64_t m = dim_bound(b->f->g, s->d[s->rank - 3]), n = dim_bound(b->f->g, s->d[s->rank - 2]);
-    int64_t depth = dim_bound(b->f->g, s->d[s->rank - 1]), batches = 1;
-    for (int i = 0; i < s->rank - 3; i++) {
-        batches *= dim_bound(b->f->g, s->d[i]);
-    }
+    int last = y->space.rank - 1, nbatch = k->nbatch;
+    int64_t m = length(y, nbatch, nbatch + 1, NULL), n = length(y, nbatch + 1, last, NULL);
+    int64_t depth = length(y, last, last + 1, NULL);
+    bool conv = y->scalars.at[k->b].at.window != NULL;
+    int64_t batches = length(y, 0, nbatch, conv ? &y->scalars.at[k->a].at : NULL);
     const char *name = y->c->nodes.at[0]->name;
     name = name != NULL ? name : "matmul";
     Arena *arena = b->plan->arena;
-    PackedBytes one = plan_packed_bytes(b->isa, m, n, depth);
+    PackedBytes one =
+        conv ? plan_conv_bytes(b->isa, m, depth) : plan_packed_bytes(b->isa, m, n, depth);
     int64_t bytes[2] = {batches * one.a, batches * one.b};
     int *slot[2] = {&k->packed_a, &k->packed_b};
     if (one.thread > b->plan->thread_scratch) {
@@ -179,7 +189,7 @@ static void build_simple(GraphBuild *b, Cluster *c, BuiltCalls *out)
         kernel_body_output_node(&y, c->nodes.at[i]);
     }
     if (c->kind == KERNEL_Contract) {
-        k->nbatch = c->space.rank - 3;
+        k->nbatch = c->space.rank - 2 - c->nn;
         add_packed(&y, k);
     }
     call(&y, finish(&y, k), out, 0, "");

@@ -102,6 +102,10 @@ void kernel_coalesce(Kernel *k)
             drop_axis(k, 0);
             k->nbatch = 0;
         }
+        merge_group(k, (Group){k->nbatch + 1, k->space.rank - 1});
+        if (k->space.rank != k->nbatch + 3) {
+            ICE("a contraction whose columns do not lie in one line");
+        }
     } else if (k->kind != KERNEL_Scatter) {
         k->nreduce -= merge_group(k, (Group){kept, k->space.rank});
         merge_group(k, (Group){0, kept});
@@ -131,6 +135,7 @@ void kernel_cost(const Graph *g, Kernel *k)
         for (int i = 0; i < k->space.rank; i++) {
             elements *= a->stride[i].k != 0 ? (double)dim_bound(g, k->space.d[i]) : 1;
         }
+        elements = a->window != NULL ? (double)a->window->elements : elements;
         k->bytes += elements * dtype_info[k->operands[a->operand].dtype].bytes;
     }
     if (k->kind == KERNEL_Contract) {
@@ -143,7 +148,7 @@ void kernel_cost(const Graph *g, Kernel *k)
 static bool access_same(const Access *a, const Access *b)
 {
     return a->operand == b->operand && a->index == b->index && dim_equal(a->offset, b->offset) &&
-           dim_equal(a->index_stride, b->index_stride) &&
+           dim_equal(a->index_stride, b->index_stride) && windows_equal(a->window, b->window) &&
            memcmp(a->stride, b->stride, sizeof a->stride) == 0;
 }
 

@@ -545,6 +545,77 @@ static Node *vjp_matmul(Vjp *v)
     return build_reshape(v->b, build_sum_to(v->b, d, &matrix), &v->n->in[v->i]->dims);
 }
 
+static Node *conv(Vjp *v, Op op, Node *x, Node *w, Attrs attrs)
+{
+    return build_conv(v->b, op, 2, (Node *[]){x, w}, attrs, v->wanted);
+}
+
+/* The attributes that all of the convolutions share. */
+static Attrs conv_attrs(Vjp *v)
+{
+    static const AttrId shared[] = {ATTR_stride, ATTR_padding, ATTR_dilation, ATTR_groups};
+    Attrs attrs = {0};
+    for (int i = 0; i < 4; i++) {
+        const Attr *a = attrs_find(&v->n->attrs, shared[i]);
+        if (a != NULL) {
+            attrs_set(v->b->graph->arena, &attrs, *a);
+        }
+    }
+    return attrs;
+}
+
+/* The image that gave y; the stride may have left rows and columns at its end unread. */
+static Node *conv_image(Vjp *v, Node *y, Node *w, const Conv *c)
+{
+    Attrs attrs = conv_attrs(v);
+    int64_t rest[2];
+    for (int i = 0; i < 2; i++) {
+        rest[i] =
+            c->image[i] - conv_transpose_length(&c->steps, i, c->result[i], c->steps.kernel[i]);
+    }
+    attrs_set_ints(v->b->graph->arena, &attrs, ATTR_output_padding, 2, rest);
+    return conv(v, OP_conv_transpose2d, y, w, attrs);
+}
+
+static Node *conv_weight(Vjp *v, Node *y, Node *x, const Conv *c)
+{
+    Attrs attrs = conv_attrs(v);
+    attrs_set_ints(v->b->graph->arena, &attrs, ATTR_kernel, 2, c->steps.kernel);
+    return conv(v, OP_conv2d_weight_grad, y, x, attrs);
+}
+
+static Conv conv_without_output_padding(const Node *n)
+{
+    Conv c = conv_of(n);
+    c.steps.output_padding[0] = c.steps.output_padding[1] = 0;
+    return c;
+}
+
+/* Sums of products are linear in both: each derivative is another one of the three. */
+static Node *vjp_conv2d(Vjp *v)
+{
+    Conv c = conv_without_output_padding(v->n);
+    switch (v->i) {
+    case 0: return conv_image(v, v->dy, v->n->in[1], &c);
+    case 1: return conv_weight(v, v->dy, v->n->in[0], &c);
+    default: return build_reduce(v->b, OP_sum, dout(v), 3, (int64_t[]){0, 2, 3}, false);
+    }
+}
+
+static Node *vjp_conv_transpose2d(Vjp *v)
+{
+    Conv c = conv_without_output_padding(v->n);
+    return v->i == 0 ? conv(v, OP_conv2d, v->dy, v->n->in[1], conv_attrs(v))
+                     : conv_weight(v, v->n->in[0], v->dy, &c);
+}
+
+static Node *vjp_conv2d_weight_grad(Vjp *v)
+{
+    Conv c = conv_without_output_padding(v->n);
+    return v->i == 0 ? conv(v, OP_conv2d, v->n->in[1], v->dy, conv_attrs(v))
+                     : conv_image(v, v->n->in[0], v->dy, &c);
+}
+
 /* ---- reductions ---------------------------------------------------------------------------------- */
 
 /* A value per reduced group, spread over the operand again. */

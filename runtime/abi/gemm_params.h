@@ -54,6 +54,10 @@
     (MPC_GEMM_OWNS_B(isa, m, n, k) ? 0                                                             \
                                    : MPC_CEIL_DIV(n, MPC_GEMM_NR(isa)) * MPC_GEMM_NR(isa) * (k)*4)
 
+/* A convolution: its packed A (m x k), and the piece of B that a thread packs at a time. */
+#define MPC_CONV_A_BYTES(isa, m, k) (MPC_CEIL_DIV(m, MPC_GEMM_MR(isa)) * MPC_GEMM_AS(isa) * (k)*4)
+#define MPC_CONV_OWN_BYTES(isa) (MPC_GEMM_NR(isa) * MPC_GEMM_KC(isa) * 4)
+
 /* Bytes of each thread's scratch. */
 #define MPC_GEMM_OWN_BYTES(isa, k)                                                                 \
     ((MPC_GEMM_OWN_PANELS(isa) * MPC_GEMM_AS(isa) + MPC_GEMM_NR(isa)) *                            \

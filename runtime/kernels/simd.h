@@ -23,6 +23,23 @@
 #define MPC_UNROLL _Pragma("GCC unroll 32")
 #endif
 
+/* Elements of a vector in an image of rows x cols: x[at[i]] where (row[i] + r, col[i] + c) is inside, else 0. This for
+ * types that a level has no instructions for. */
+#define MPC_DEFINE_PICK(name, type, widen)                                                         \
+    MPC_FN mpc_vf vf_pick_##name(const type *x, const int *at, const int *row, const int *col,     \
+                                 int r, int c, int rows, int cols, int run)                        \
+    {                                                                                              \
+        _Alignas(64) float out[MPC_VL];                                                            \
+                                                                                                   \
+        (void)run;                                                                                 \
+        for (int i = 0; i < MPC_VL; i++)                                                           \
+            out[i] =                                                                               \
+                (unsigned)(row[i] + r) < (unsigned)rows && (unsigned)(col[i] + c) < (unsigned)cols \
+                    ? widen(x[at[i]])                                                              \
+                    : 0;                                                                           \
+        return vf_load(out);                                                                       \
+    }
+
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #include "kernels/simd_avx512.h"
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)

@@ -121,6 +121,28 @@ MPC_FN mpc_vf vf_part_bf16(const mpc_bf16 *p, int n)
     return _mm256_castsi256_ps(_mm256_slli_epi32(w, 16));
 }
 
+/* x[at[i]] in an image, see MPC_DEFINE_PICK; run: at[i] = at[0] + i */
+MPC_FN mpc_vf vf_pick_f32(const float *x, const int *at, const int *row, const int *col, int r,
+                          int c, int rows, int cols, int run)
+{
+    __m256i a = _mm256_add_epi32(_mm256_load_si256((const __m256i *)(const void *)row),
+                                 _mm256_set1_epi32(r));
+    __m256i b = _mm256_add_epi32(_mm256_load_si256((const __m256i *)(const void *)col),
+                                 _mm256_set1_epi32(c));
+    __m256i in =
+        _mm256_and_si256(_mm256_cmpeq_epi32(_mm256_min_epu32(a, _mm256_set1_epi32(rows - 1)), a),
+                         _mm256_cmpeq_epi32(_mm256_min_epu32(b, _mm256_set1_epi32(cols - 1)), b));
+
+    if (run)
+        return _mm256_maskload_ps(x + at[0], in);
+    return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), x,
+                                    _mm256_load_si256((const __m256i *)(const void *)at),
+                                    _mm256_castsi256_ps(in), 4);
+}
+
+MPC_DEFINE_PICK(f16, mpc_f16, mpc_f16_to_f32)
+MPC_DEFINE_PICK(bf16, mpc_bf16, mpc_bf16_to_f32)
+
 /* r[i][j] <-> r[j][i]: pairs of floats, pairs of doubles, then halves */
 MPC_FN void vf_transpose(mpc_vf r[MPC_VL])
 {

@@ -98,6 +98,10 @@ MPC_FN mpc_vf vf_part_bf16(const mpc_bf16 *p, int n)
                     n > 2 ? mpc_bf16_to_f32(p[2]) : 0, 0};
 }
 
+MPC_DEFINE_PICK(f32, float, )
+MPC_DEFINE_PICK(f16, mpc_f16, mpc_f16_to_f32)
+MPC_DEFINE_PICK(bf16, mpc_bf16, mpc_bf16_to_f32)
+
 /* r[i][j] <-> r[j][i] */
 MPC_FN void vf_transpose(mpc_vf r[MPC_VL])
 {

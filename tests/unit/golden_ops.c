@@ -230,6 +230,43 @@ static Node *linear(GoldenGraph *g, Op op)
     return build_linear(&g->b, input(g, "input"), input(g, "weight"), input(g, "bias"), DT_none);
 }
 
+static void set_pair(const GoldenGraph *g, Attrs *as, const char *key, AttrId id)
+{
+    const cJSON *pair = cJSON_GetObjectItem(g->attrs, key);
+    if (pair != NULL) {
+        int64_t both[] = {(int64_t)golden_item(cJSON_GetArrayItem(pair, 0)),
+                          (int64_t)golden_item(cJSON_GetArrayItem(pair, 1))};
+        attrs_set_ints(g->b.graph->arena, as, id, 2, both);
+    }
+}
+
+static Attrs conv_attrs(const GoldenGraph *g)
+{
+    Attrs as = {0};
+    set_pair(g, &as, "stride", ATTR_stride);
+    set_pair(g, &as, "padding", ATTR_padding);
+    set_pair(g, &as, "dilation", ATTR_dilation);
+    attrs_set_int(g->b.graph->arena, &as, ATTR_groups,
+                  (int64_t)golden_number(g->attrs, "groups", 1));
+    return as;
+}
+
+static Node *conv2d(GoldenGraph *g, Op op)
+{
+    Node *in[] = {input(g, "input"), input(g, "weight"), input(g, "bias")};
+    return build(&g->b, op, in[2] != NULL ? 3 : 2, in, conv_attrs(g));
+}
+
+static Node *conv_transpose2d(GoldenGraph *g, Op op)
+{
+    Node *in[] = {input(g, "input"), input(g, "weight")}, *bias = input(g, "bias");
+    Attrs as = conv_attrs(g);
+    set_pair(g, &as, "output_padding", ATTR_output_padding);
+    Node *y = build(&g->b, op, 2, in, as);
+    Dims channel = {.rank = 3, .d = {y->dims.d[1], dim_of(1), dim_of(1)}};
+    return bias == NULL ? y : build2(&g->b, OP_add, y, build_reshape(&g->b, bias, &channel));
+}
+
 static Node *matmul(GoldenGraph *g, Op op)
 {
     (void)op;
@@ -338,7 +375,8 @@ static Node *embedding(GoldenGraph *g, Op op)
     CASE(amin, amin, reduce) CASE(argmax, argmax, argmax) CASE(max, amax, max)                     \
     CASE(softmax, softmax, along) CASE(log_softmax, log_softmax, along)                            \
     CASE(logsumexp, logsumexp, log_sum_exp) CASE(cross_entropy, cross_entropy, cross_entropy)      \
-    CASE(embedding, embedding, embedding)
+    CASE(embedding, embedding, embedding) CASE(conv2d, conv2d, conv2d)                             \
+    CASE(conv_transpose2d, conv_transpose2d, conv_transpose2d)
 /* clang-format on */
 
 #define NAME(file, op, builder) #file,
