@@ -138,10 +138,36 @@ typedef struct Naming {
     HostText *h;
 } Naming;
 
+int host_place(const HostText *h, const HostStmt *s)
+{
+    for (int i = 0; i < h->nplaces; i++) {
+        if (h->places[i] == s) {
+            return i + 1;
+        }
+    }
+    ICE("a loop over batches is not listed");
+}
+
+const char *host_end(const HostText *h, const HostStmt *s)
+{
+    for (int i = 0; i < h->nfors; i++) {
+        if (h->fors[i] == s) {
+            return h->end[i];
+        }
+    }
+    ICE("the loop over %s is not listed", s->var);
+}
+
 static void visit_names(void *ctx, HostStmt *s, HostStmt *loop)
 {
     Naming *n = ctx;
     HostText *h = n->h;
+    if (s->kind == HS_for) {
+        h->fors[h->nfors++] = s;
+    } else if (s->kind == HS_batches) {
+        h->outside[h->nplaces] = loop;
+        h->places[h->nplaces++] = s;
+    }
     if (s->kind == HS_for && loop == NULL) {
         for (int i = 0; h->epochs == NULL && i < s->body.n; i++) {
             h->epochs = s->body.v[i]->kind == HS_batches ? s : NULL;
@@ -189,6 +215,10 @@ void host_name(Emit *e, HostText *h, const GraphText *graphs)
     *h = (HostText){.graphs = graphs, .skips = has_skips(e->plan)};
     h->evaluates = ARENA_ARRAY(e->arena, HostStmt *, statements + 1);
     h->evaluate = ARENA_ARRAY(e->arena, const char *, statements + 1);
+    h->fors = ARENA_ARRAY(e->arena, HostStmt *, statements + 1);
+    h->end = ARENA_ARRAY(e->arena, const char *, statements + 1);
+    h->places = ARENA_ARRAY(e->arena, HostStmt *, statements + 1);
+    h->outside = ARENA_ARRAY(e->arena, HostStmt *, statements + 1);
     int ndeclared;
     Decl **declared = module_decls(e, DECL_loader, &ndeclared);
     h->loaders = ARENA_ARRAY(e->arena, Decl *, statements + ndeclared + 1);
@@ -210,9 +240,16 @@ void host_name(Emit *e, HostText *h, const GraphText *graphs)
         h->option[i] = names_take(&e->names, arena_printf(e->arena, "option_%s", options[i]->name));
     }
     Names fields = names_new(e->arena, NULL, true);
+    static const char *const own[] = {"samples", "updates", "skipped"};
+    for (int i = 0; i < 3; i++) {
+        names_reserve(&fields, own[i]);
+    }
     h->var = ARENA_ARRAY(e->arena, const char *, e->m->nvars + 1);
     for (int i = 0; i < e->m->nvars; i++) {
         h->var[i] = names_take(&fields, e->m->vars[i].name);
+    }
+    for (int i = 0; i < h->nfors; i++) {
+        h->end[i] = names_take(&fields, arena_printf(e->arena, "%s_end", h->fors[i]->var));
     }
     h->schedulers = module_decls(e, DECL_scheduler, &h->nschedulers);
     h->steps = ARENA_ARRAY(e->arena, const char *, h->nschedulers + 1);
@@ -357,11 +394,14 @@ void host_declare(Emit *e, const HostText *h)
         ln_blank(e);
     }
     (void)options;
-    ln(e, "/* Variables of the loop. */");
+    ln(e, "/* Variables of the loop; a checkpoint keeps them. */");
     ln_open(e, "struct Vars");
     for (int i = 0; i < e->m->nvars; i++) {
         const char *type = ctype[e->m->vars[i].type];
         ln(e, "%s%s%s;", type, str_ends(type, "*") ? "" : " ", h->var[i]);
+    }
+    for (int i = 0; i < h->nfors; i++) {
+        ln(e, "int64_t %s;", h->end[i]);
     }
     for (int i = 0; i < h->nschedulers; i++) {
         ln(e, "int64_t %s; /* of the schedule */", h->steps[i]);

@@ -102,7 +102,9 @@ static void call_emit(Emit *e, const HostText *h, const HostStmt *s)
     } else {
         ln(e, "%s(r, &batch);", t->name);
     }
-    ln(e, "vars->samples += batch.n;");
+    if (gp->nfields > 0) { /* an update of accumulated gradients has no samples of its own */
+        ln(e, "vars->samples += batch.n;");
+    }
     for (int i = 0; i < gp->nnumbers_out; i++) {
         for (int v = 0; v < e->m->nvars; v++) {
             if (str_eq(e->m->vars[v].name, gp->numbers_out[i].name)) {
@@ -144,28 +146,80 @@ static void for_emit(Emit *e, HostText *h, const HostStmt *s)
 {
     const char *var = arena_printf(e->arena, "vars->%s", var_field(e, h, s->var));
     const char *lo = host_value(e, h, s->expr), *hi = host_value(e, h, s->hi);
-    ln_in(e, "{");
+    const char *end = host_end(h, s);
     if (s == h->epochs) {
-        ln(e, "const int64_t end = mpc_epochs(r, %s);", hi);
+        ln(e, "vars->%s = mpc_epochs(r, %s);", end, hi);
     } else {
-        ln(e, "const int64_t end = %s;", hi);
+        assign_emit(e, end, hi);
     }
-    ln_blank(e);
-    ln_open(e, "for (%s = %s; %s < end && !mpc_stopping(r); %s++)", var, lo, var, var);
+    ln_open(e, "for (%s = %s; %s < vars->%s && !mpc_stopping(r); %s++)", var, lo, var, end, var);
     block(e, h, &s->body);
     ln_close(e, "");
-    ln_close(e, "");
+}
+
+static bool is_around(const HostText *h, const HostStmt *loop, int place)
+{
+    for (const HostStmt *s = h->outside[place]; s != NULL; s = h->outside[host_place(h, s) - 1]) {
+        if (s == loop) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* How a continued run gets from the loop over batches `around` (NULL: from the start) to the place of its
+ * checkpoint: by way of the loops in between, which have their batch in hands already. */
+static void resume_emit(Emit *e, const HostText *h, const HostStmt *around)
+{
+    for (int i = 0; i < h->nplaces; i++) {
+        if (h->outside[i] != around) {
+            continue;
+        }
+        ln_open(e, "if (r->place == %d)", i + 1);
+        ln(e, "r->place = 0;");
+        ln(e, "goto resume_%d;", i + 1);
+        ln_close(e, "");
+        for (int k = i + 1; k < h->nplaces; k++) {
+            if (is_around(h, h->places[i], k)) {
+                ln_in(e, "if (r->place == %d)", k + 1);
+                ln(e, "goto resume_%d;", i + 1);
+                ln_out(e);
+            }
+        }
+    }
+}
+
+/* --epochs may be another one than that of the run before. */
+static void resume_run_emit(Emit *e, const HostText *h)
+{
+    if (h->nplaces == 0) {
+        return;
+    }
+    ln(e, "/* A run that continues goes to where its checkpoint was made. */");
+    if (h->epochs != NULL) {
+        ln_in(e, "if (r->place > 0)");
+        ln(e, "vars->%s = mpc_epochs(r, %s);", host_end(h, h->epochs),
+           host_value(e, h, h->epochs->hi));
+        ln_out(e);
+    }
+    resume_emit(e, h, NULL);
+    ln_blank(e);
 }
 
 static void batches_emit(Emit *e, HostText *h, const HostStmt *s)
 {
     const Decl *d = module_find(e->m, DECL_loader, s->target);
     const char *loader = h->loader[host_loader(h, d)];
+    int place = host_place(h, s);
     ln_in(e, "{");
     ln(e, "MpcBatch batch;");
     ln_blank(e);
-    ln(e, "mpc_loader_begin(%s);", loader);
+    ln(e, "mpc_loader_begin(%s, %d);", loader, place);
+    e->out->indent--;
+    ln(e, "resume_%d:", place);
+    e->out->indent++;
     ln_open(e, "while (mpc_loader_next(%s, &batch))", loader);
+    resume_emit(e, h, s);
     block(e, h, &s->body);
     ln_close(e, "");
     ln(e, "mpc_loader_end(%s);", loader);
@@ -473,6 +527,7 @@ void hosts_emit(Emit *e, HostText *h)
     body->indent = 1;
     e->out = body;
     open_loaders(e, h, false);
+    resume_run_emit(e, h);
     block(e, h, &e->m->host);
     e->out = out;
     whole_function(e, "The program.", "run", body);

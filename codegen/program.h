@@ -20,7 +20,7 @@ GraphText *graphs_name(Emit *e); /* parallel to plan->graphs */
 typedef struct HostText HostText;
 void graphs_emit(Emit *e, const HostText *h);
 
-/* host.c, host_expr.c: variables, schedules, the loops. */
+/* host.c, host_expr.c, host_resume.c: variables, schedules, the loops. */
 struct HostText {
     const GraphText *graphs;
     const char **var;    /* field of struct Vars for each module variable */
@@ -38,13 +38,23 @@ struct HostText {
     const char **rates; /* function that gives each optimizer's rate */
     int noptimizers;
     const HostStmt *epochs; /* the loop over epochs */
-    bool skips;             /* an update can be skipped */
+    HostStmt **fors;        /* every `for` */
+    const char **end;       /* field that keeps the end of each */
+    int nfors;
+    HostStmt **places;  /* every loop over batches: place i + 1 of a checkpoint */
+    HostStmt **outside; /* the loop over batches around each, NULL: none */
+    int nplaces;
+    bool skips; /* an update can be skipped */
 };
 void host_name(Emit *e, HostText *h, const GraphText *graphs);
 void host_declare(Emit *e, const HostText *h); /* struct Vars, loaders, rates: before the graphs */
 void hosts_emit(Emit *e, HostText *h);         /* refresh, evaluates, run */
 const char *host_value(Emit *e, const HostText *h, const HostExpr *x);
 int host_loader(const HostText *h, const Decl *loader);
+int host_place(const HostText *h, const HostStmt *s);       /* from 1 */
+const char *host_end(const HostText *h, const HostStmt *s); /* field of a `for` */
+int host_vars_emit(Emit *e, const HostText *h);             /* MpcVar's; returns their number */
+void host_fingerprints_emit(Emit *e);                       /* of graphs and loop */
 int host_option(const Emit *e, const char *name);
 Decl **module_decls(Emit *e, DeclKind kind, int *n);
 /* The loader whose batches a graph gets; NULL: none. */

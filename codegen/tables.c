@@ -261,6 +261,7 @@ void tables_emit(Emit *e, const HostText *h)
     if (ntensors > 0) {
         tensors_emit(e);
     }
+    int nvars = host_vars_emit(e, h);
     int nplan = plan_emit(e), nkernels = kernels_emit(e), nmodules = modules_emit(e);
     bool refreshes = false;
     for (int i = 0; i < e->m->ntensors; i++) {
@@ -285,6 +286,8 @@ void tables_emit(Emit *e, const HostText *h)
     table(e, "plan", nplan);
     table(e, "modules", nmodules);
     table(e, "kernels", nkernels);
+    ln(e, ".vars = variables, .n_vars = %d,", nvars);
+    host_fingerprints_emit(e);
     ln(e, ".parameters = %lld,", (long long)parameter_count(e->m));
     ln(e, ".arena_bytes = %lld,", (long long)((p->arena_bytes + 4095) / 4096 * 4096));
     ln(e, ".scratch_bytes = %lld,", (long long)p->thread_scratch);

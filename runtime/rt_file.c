@@ -1,12 +1,14 @@
-/* rt_file.c: folders, and files that are either complete under their name or not there at all.
+/* rt_file.c: folders and their locks, and files that are either complete under their name or not there at all.
  * Not here: reading data (rt_data*.c) and tensors (rt_safetensors.c). */
 #include "rt_util.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -103,18 +105,26 @@ bool rt_writer_put(RtWriter *w, const void *data, size_t bytes, RtErr *e)
     return true;
 }
 
-/* The rename survives a power failure only when the folder is on disk, too. Some file systems cannot sync a
- * folder; then there is nothing more that could be done. */
-static void sync_folder_of(const char *path)
+bool rt_sync_folder(const char *path, RtErr *e)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES)
+        return true; /* one may write into a folder that one may not read */
+    bool ok = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL || errno == EROFS || errno == ENOTSUP);
+    if (!ok)
+        rt_err_errno(e, "cannot write the folder '%s'", path);
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+static bool sync_folder_of(const char *path, RtErr *e)
 {
     const char *slash = strrchr(path, '/');
     char *folder = slash ? rt_text("%.*s", (int)(slash - path) + 1, path) : rt_copy_text(".");
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)fsync(fd);
-        close(fd);
-    }
+    bool ok = rt_sync_folder(folder, e);
     free(folder);
+    return ok;
 }
 
 bool rt_writer_commit(RtWriter *w, RtErr *e)
@@ -132,12 +142,12 @@ bool rt_writer_commit(RtWriter *w, RtErr *e)
         rt_writer_abort(w);
         return false;
     }
-    sync_folder_of(w->path);
+    ok = sync_folder_of(w->path, e);
     free(w->path);
     free(w->temporary);
     free(w->buffer);
     *w = (RtWriter){.fd = -1};
-    return true;
+    return ok;
 }
 
 void rt_writer_abort(RtWriter *w)
@@ -150,4 +160,74 @@ void rt_writer_abort(RtWriter *w)
     free(w->temporary);
     free(w->buffer);
     *w = (RtWriter){.fd = -1};
+}
+
+/* ---- folders ---- */
+
+bool rt_remove_folder(const char *path, RtErr *e)
+{
+    DIR *folder = opendir(path);
+    const struct dirent *entry;
+    bool ok = folder != NULL;
+    while (ok && (errno = 0, entry = readdir(folder)) != NULL)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            ok = unlinkat(dirfd(folder), entry->d_name, 0) == 0;
+    ok = ok && errno == 0 && rmdir(path) == 0;
+    if (!ok)
+        rt_err_errno(e, "cannot remove '%s'", path);
+    if (folder)
+        closedir(folder);
+    return ok;
+}
+
+/* Has the file that was locked still its name? Who had it before may have removed it in between. */
+static bool is_named(int fd, const char *path)
+{
+    struct stat open_file, named;
+    return fstat(fd, &open_file) == 0 && stat(path, &named) == 0 &&
+           open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev;
+}
+
+static bool in_use(int fd, const char *folder, RtErr *e)
+{
+    char pid[24] = "";
+    ssize_t n = pread(fd, pid, sizeof pid - 1, 0);
+    pid[n > 0 ? strspn(pid, "0123456789") : 0] = 0;
+    rt_err(e, "the folder '%s' is in use by another run%s%s", folder, *pid ? ", process " : "",
+           pid);
+    rt_hint(e, "wait for its end, or name another folder with --out DIR");
+    return false;
+}
+
+int rt_lock_folder(const char *path, RtErr *e)
+{
+    char *name = rt_text("%s/.lock", path), pid[24];
+    for (;;) {
+        int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        bool ok = fd >= 0 || rt_err_errno(e, "cannot write '%s'", name);
+        /* A file system without locks is no reason not to train. */
+        if (ok && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+            ok = in_use(fd, path, e);
+        if (ok && !is_named(fd, name)) {
+            close(fd);
+            continue;
+        }
+        int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
+        if (ok && (ftruncate(fd, 0) != 0 || !rt_write_all(fd, pid, (size_t)n)))
+            ok = rt_err_errno(e, "cannot write '%s'", name);
+        if (!ok && fd >= 0)
+            close(fd);
+        free(name);
+        return ok ? fd : -1;
+    }
+}
+
+void rt_unlock_folder(const char *path, int lock)
+{
+    char *name = rt_text("%s/.lock", path);
+    if (lock >= 0) {
+        unlink(name);
+        close(lock);
+    }
+    free(name);
 }

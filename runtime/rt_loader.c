@@ -33,6 +33,7 @@ struct MpcLoader {
     void *scratch;
     MpcRun *run;
     bool in_pass;
+    int place; /* of the loop that the pass is for */
     int64_t handed_out;
 
     int64_t filled;  /* batches of this pass that have been made */
@@ -136,27 +137,49 @@ static void let_fill(MpcLoader *l, int64_t allowed)
     pthread_cond_broadcast(&l->changed);
 }
 
-void mpc_loader_begin(MpcLoader *l)
+/* The pass l->pass from its batch number `first` on. */
+static void start_pass(MpcLoader *l, int64_t first, int place)
 {
-    mpc_loader_end(l);
-    l->pass++;
     l->in_pass = true;
-    l->handed_out = 0;
-    l->filled = 0;
+    l->place = place;
+    l->handed_out = l->filled = l->allowed = first;
     if (l->decl->shuffle)
         rt_permutation(l->order, l->set->count, l->seed, (uint32_t)l->pass, "shuffle");
-    if (l->quickest <= 0)
+    if (l->quickest <= 0 && first < l->batches)
         fill(l, l->filled++);
     l->threaded = (l->prefetch == RT_PREFETCH_always ||
                    (l->prefetch == RT_PREFETCH_auto && l->quickest > worth_a_thread)) &&
                   has_thread(l);
     if (l->threaded) {
         pthread_mutex_lock(&l->lock);
-        let_fill(l, 2);
+        let_fill(l, first + 2);
         pthread_mutex_unlock(&l->lock);
     }
     if (l->run)
         rt_pass_begins(l->run, l);
+}
+
+static void end_pass(MpcLoader *l);
+
+void mpc_loader_begin(MpcLoader *l, int place)
+{
+    end_pass(l);
+    l->pass++;
+    start_pass(l, 0, place);
+}
+
+RtCursor rt_loader_cursor(const MpcLoader *l)
+{
+    return (RtCursor){l->batch_size, l->pass, l->handed_out, l->in_pass, l->place};
+}
+
+void rt_loader_seek(MpcLoader *l, const RtCursor *c)
+{
+    end_pass(l);
+    l->pass = c->pass;
+    l->handed_out = c->taken;
+    if (c->in_pass)
+        start_pass(l, fewer(c->taken, l->batches), c->place);
 }
 
 static Slot *next_slot(MpcLoader *l)
@@ -179,8 +202,10 @@ bool mpc_loader_next(MpcLoader *l, MpcBatch *batch)
 {
     if (!l->in_pass)
         return false;
+    if (l->run)
+        rt_between_batches(l->run, l, false);
     if (l->handed_out >= l->batches || (l->run && rt_pass_stops(l->run, l))) {
-        mpc_loader_end(l);
+        end_pass(l);
         return false;
     }
     Slot *s = next_slot(l);
@@ -192,14 +217,17 @@ bool mpc_loader_next(MpcLoader *l, MpcBatch *batch)
     return true;
 }
 
-void mpc_loader_end(MpcLoader *l)
+static void end_pass(MpcLoader *l)
 {
     if (!l->in_pass)
         return;
     l->in_pass = false;
     if (l->threaded) {
         pthread_mutex_lock(&l->lock);
+        /* It may still be waking up from an earlier broadcast: it has to say anew that it is idle. */
         l->allowed = 0;
+        l->idle = false;
+        pthread_cond_broadcast(&l->changed);
         while (!l->idle)
             pthread_cond_wait(&l->changed, &l->lock);
         pthread_mutex_unlock(&l->lock);
@@ -207,6 +235,14 @@ void mpc_loader_end(MpcLoader *l)
     }
     if (l->run)
         rt_pass_ends(l->run, l);
+}
+
+/* In a pass still: the loop was left before its end. */
+void mpc_loader_end(MpcLoader *l)
+{
+    if (l->in_pass && l->run)
+        rt_between_batches(l->run, l, true);
+    end_pass(l);
 }
 
 /* ---- making ---- */

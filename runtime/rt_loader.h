@@ -15,6 +15,17 @@ void rt_loader_free(MpcLoader *l);
 const MpcLoaderDecl *rt_loader_decl(const MpcLoader *l);
 int64_t rt_loader_pass(const MpcLoader *l);    /* the current or last one, from 0 */
 int64_t rt_loader_samples(const MpcLoader *l); /* of a pass */
+/* Where a pass stands, as a checkpoint keeps it. */
+typedef struct RtCursor {
+    int64_t batch_size;
+    int64_t pass;  /* the current or last one; -1 before the first */
+    int64_t taken; /* batches of it that were handed out */
+    bool in_pass;
+    int place; /* of the loop, where in_pass */
+} RtCursor;
+RtCursor rt_loader_cursor(const MpcLoader *l);
+/* Goes there without reading what lies before it: the order is a function of the pass's number. */
+void rt_loader_seek(MpcLoader *l, const RtCursor *c);
 /* Bytes of its buffers, for --plan. */
 size_t rt_loader_bytes(const MpcLoaderDecl *decl, const MpcField *fields, int n_fields);
 

@@ -64,7 +64,7 @@ static bool make_fresh(MpcRun *r, RtErr *e)
     return rt_err(e, "there are too many folders runs/%s-N", r->program->name);
 }
 
-bool rt_out_check(const RtOptions *o, RtErr *e)
+static bool can_write_out(const RtOptions *o, RtErr *e)
 {
     char *path = rt_copy_text(o->out ? o->out : "runs");
     while (access(path, F_OK) != 0 && errno == ENOENT) {
@@ -85,6 +85,37 @@ bool rt_out_check(const RtOptions *o, RtErr *e)
     return !error;
 }
 
+/* A continued run's log goes on where the checkpoint was written; records behind it are made again. */
+static bool open_log(MpcRun *r, RtErr *e)
+{
+    MpcRuntime *rt = r->rt;
+    struct stat st;
+    int64_t keep = rt_resume_log_bytes(r);
+    char *path = rt_text("%s/log.jsonl", rt->out_dir);
+    rt->log_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    bool ok = rt->log_fd >= 0 && fstat(rt->log_fd, &st) == 0;
+    if (ok) {
+        rt->log_bytes = keep < 0 ? 0 : keep < st.st_size ? keep : st.st_size;
+        ok = ftruncate(rt->log_fd, rt->log_bytes) == 0;
+    }
+    if (!ok)
+        rt_err_errno(e, "cannot write '%s'", path);
+    free(path);
+    return ok;
+}
+
+bool rt_out_claim(MpcRun *r, RtErr *e)
+{
+    MpcRuntime *rt = r->rt;
+    const char *out = rt->options.out;
+    if (!can_write_out(&rt->options, e))
+        return false;
+    if (!out || !rt_is_folder(out))
+        return true;
+    rt->lock = rt->lock < 0 ? rt_lock_folder(out, e) : rt->lock;
+    return rt->lock >= 0 && rt_checkpoint_fresh(out, e);
+}
+
 bool rt_out_make(MpcRun *r, RtErr *e)
 {
     MpcRuntime *rt = r->rt;
@@ -93,13 +124,11 @@ bool rt_out_make(MpcRun *r, RtErr *e)
         ok = make_fresh(r, e);
     else if ((ok = rt_make_folders(rt->options.out, e)))
         rt->out_dir = rt_copy_text(rt->options.out);
-    if (ok) {
-        char *path = rt_text("%s/log.jsonl", rt->out_dir);
-        rt->log_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-        if (rt->log_fd < 0)
-            ok = rt_err_errno(e, "cannot write '%s'", path);
-        free(path);
+    if (ok && rt->lock < 0) {
+        rt->lock = rt_lock_folder(rt->out_dir, e);
+        ok = rt->lock >= 0;
     }
+    ok = ok && (rt->resume || rt_checkpoint_clear(rt->out_dir, e)) && open_log(r, e);
     if (!ok && !e->hint[0])
         rt_hint(e, "name another folder with --out DIR");
     return ok;
@@ -130,6 +159,8 @@ static void write_record(MpcRun *r, RtJson *j)
         rt_warn(r, "cannot write %s/log.jsonl: %s; the run goes on without it", rt->out_dir,
                 strerror(error));
     }
+    if (rt->log_fd >= 0)
+        rt->log_bytes += (int64_t)j->length + 1;
     if (rt->options.console == RT_CONSOLE_jsonl) {
         fwrite(j->text, 1, j->length + 1, stdout);
         fflush(stdout);
@@ -170,7 +201,11 @@ static void program_members(MpcRun *r, RtJson *j)
 
 void rt_log_start(MpcRun *r)
 {
-    RtJson *j = record(r, "start");
+    RtJson *j = record(r, r->rt->resume ? "resume" : "start");
+    if (r->rt->resume) {
+        rt_json_int(j, "step", r->step);
+        rt_json_text(j, "from", rt_resume_folder(r));
+    }
     program_members(r, j);
     write_record(r, j);
 }

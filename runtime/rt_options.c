@@ -7,9 +7,10 @@
 #include <string.h>
 
 enum { SEED_DEFAULT = 42, THREADS_MOST = 1024 };
+static const double checkpoint_seconds = 60;
 
 typedef struct Flag {
-    const char *name, *value, *help; /* value NULL: the flag stands alone */
+    const char *name, *value, *help; /* value NULL: the flag stands alone; [VALUE]: it may */
     bool (*set)(RtOptions *o, const char *text, RtErr *e);
 } Flag;
 
@@ -87,6 +88,33 @@ static bool set_init(RtOptions *o, const char *text, RtErr *e)
     return true;
 }
 
+static bool set_resume(RtOptions *o, const char *text, RtErr *e)
+{
+    if (text && !*text)
+        return rt_err(e, "--resume: the name of the checkpoint is empty");
+    o->resume = true;
+    o->resume_path = text;
+    return true;
+}
+
+static bool set_checkpoint_every(RtOptions *o, const char *text, RtErr *e)
+{
+    size_t length = strlen(text);
+    bool seconds = length && text[length - 1] == 's';
+    o->checkpoint_steps = 0;
+    if (seconds) {
+        if (!rt_parse_double(text, length - 1, &o->checkpoint_seconds) ||
+            !(o->checkpoint_seconds > 0 && o->checkpoint_seconds <= 1e9))
+            return rt_err(e, "--checkpoint-every: '%s' is no number of seconds above 0", text);
+        return true;
+    }
+    if (rt_parse_int(text, length, &o->checkpoint_steps) && o->checkpoint_steps > 0)
+        return true;
+    rt_err(e, "--checkpoint-every: '%s' is no number of updates above 0", text);
+    rt_hint(e, "seconds are written with an s: --checkpoint-every 60s");
+    return false;
+}
+
 static bool set_log(RtOptions *o, const char *text, RtErr *e)
 {
     static const char *const names[] = {"text", "jsonl", "none"};
@@ -124,6 +152,8 @@ static const Flag flags[] = {
     {"epochs",       "N",    "passes over the training data, instead of the source's",              set_epochs},
     {"max-steps",    "N",    "stop after N updates",                                                set_max_steps},
     {"init",         "FILE", "initial weights, a .safetensors file with the model's names",         set_init},
+    {"resume",       "[DIR]", "continue the run in --out (default runs/NAME), or DIR's, or a checkpoint", set_resume},
+    {"checkpoint-every", "N|Ns", "updates or seconds between checkpoints (default 60s)",            set_checkpoint_every},
     {"eval",         NULL,   "evaluate only, the weights of --init or of the folder of the run",    set_eval},
     {"plan",         NULL,   "print what memory a run takes, and end",                              set_plan},
     {"summary",      NULL,   "print modules, shapes and numbers of parameters, and end",            set_summary},
@@ -235,6 +265,7 @@ static bool take(RtOptions *o, const char *argument, char ***next, RtErr *e)
     const Flag *flag = find_flag(name, length);
     if (option < 0 && !flag)
         return unknown(o, name, length, e);
+    bool may = option < 0 && flag->value && flag->value[0] == '[';
     bool needs = option >= 0 || flag->value;
     if (equals) {
         text = equals + 1;
@@ -246,7 +277,7 @@ static bool take(RtOptions *o, const char *argument, char ***next, RtErr *e)
             text = *(*next)++;
         else if (option >= 0 && o->program->options[option].type == MPC_OPTION_bool)
             text = "true";
-        else
+        else if (!may)
             return rt_err(e, "--%.*s needs a value", (int)length, name);
     }
     if (option >= 0 && !set_value(o, option, text, e))
@@ -265,6 +296,7 @@ static void defaults(RtOptions *o, const MpcProgram *p)
 {
     *o = (RtOptions){
         .program = p, .epochs = -1, .max_steps = -1, .seed = SEED_DEFAULT, .seed_from = "default"};
+    o->checkpoint_seconds = checkpoint_seconds;
     o->values = rt_alloc_zero((size_t)p->n_options, sizeof *o->values);
     for (int i = 0; i < p->n_options; i++) {
         const MpcOption *option = &p->options[i];
@@ -313,7 +345,7 @@ void rt_options_free(RtOptions *o)
 
 /* ---- what they look like ---- */
 
-static const char *value_text(const RtOptions *o, int i, char buffer[RT_NUMBER_CHARS])
+const char *rt_option_text(const RtOptions *o, int i, char buffer[RT_NUMBER_CHARS])
 {
     const MpcOption *option = &o->program->options[i];
     const RtValue *v = &o->values[i];
@@ -322,6 +354,21 @@ static const char *value_text(const RtOptions *o, int i, char buffer[RT_NUMBER_C
     if (option->type == MPC_OPTION_bool)
         return v->number != 0 ? "true" : "false";
     return rt_number(buffer, v->number);
+}
+
+bool rt_option_set(RtOptions *o, int option, const char *text, const char *from, RtErr *e)
+{
+    bool ok = set_value(o, option, text, e);
+    o->values[option].from = from;
+    return ok;
+}
+
+int64_t rt_options_epochs(const RtOptions *o)
+{
+    int option = find_option(o, "epochs", 6);
+    if (o->epochs >= 0 || option < 0 || o->program->options[option].type != MPC_OPTION_int)
+        return o->epochs;
+    return o->values[option].whole;
 }
 
 void rt_options_help(const RtOptions *o, FILE *out)
@@ -334,15 +381,15 @@ void rt_options_help(const RtOptions *o, FILE *out)
         if (find_option(o, flags[i].name, strlen(flags[i].name)) >= 0)
             continue;
         snprintf(left, sizeof left, "--%s %s", flags[i].name, flags[i].value ? flags[i].value : "");
-        fprintf(out, "  %-22s %s\n", left, flags[i].help);
+        fprintf(out, "  %-26s %s\n", left, flags[i].help);
     }
     if (p->n_options)
         fprintf(out, "\nOptions of %s:\n", p->source);
     for (int i = 0; i < p->n_options; i++) {
         const MpcOption *option = &p->options[i];
         snprintf(left, sizeof left, "--%s %s", option->name, type[option->type]);
-        fprintf(out, "  %-22s %s%sdefault %s%s\n", left, option->help ? option->help : "",
-                option->help ? "; " : "", value_text(o, i, number),
+        fprintf(out, "  %-26s %s%sdefault %s%s\n", left, option->help ? option->help : "",
+                option->help ? "; " : "", rt_option_text(o, i, number),
                 option->fixed     ? ", compiled in (mpc -D)"
                 : option->bounded ? ", at most that (mpc -D)"
                                   : "");
@@ -362,7 +409,7 @@ void rt_options_print(const RtOptions *o, int threads, const char *out_dir, FILE
     const MpcProgram *p = o->program;
     char number[RT_NUMBER_CHARS];
     for (int i = 0; i < p->n_options; i++)
-        print_line(out, p->options[i].name, value_text(o, i, number), o->values[i].from);
+        print_line(out, p->options[i].name, rt_option_text(o, i, number), o->values[i].from);
     if (find_option(o, "seed", 4) < 0) {
         snprintf(number, sizeof number, "%llu", (unsigned long long)o->seed);
         print_line(out, "seed", number, o->seed_from);

@@ -38,11 +38,20 @@ typedef struct RtOptions {
     int64_t threads;                            /* 0: as many as there are CPUs */
     uint64_t seed;
     const char *seed_from;
+    bool resume;
+    const char *resume_path;  /* NULL: that of the folder of the run */
+    int64_t checkpoint_steps; /* a checkpoint every so many updates; 0: by time */
+    double checkpoint_seconds;
 } RtOptions;
 
 /* False: wrong usage, to be ended with status 2. */
 bool rt_options_parse(RtOptions *o, const MpcProgram *p, int argc, char **argv, RtErr *e);
 void rt_options_free(RtOptions *o);
+const char *rt_option_text(const RtOptions *o, int option, char buffer[32]);
+/* Of the whole run, where the command line or an option called epochs says it; else -1. */
+int64_t rt_options_epochs(const RtOptions *o);
+/* As on the command line; false when the program cannot take the value. */
+bool rt_option_set(RtOptions *o, int option, const char *text, const char *from, RtErr *e);
 void rt_options_help(const RtOptions *o, FILE *out);
 void rt_options_print(const RtOptions *o, int threads, const char *out_dir, FILE *out);
 /* The options as members of an object "options": {"lr":{"value":0.1,"from":"..."}}. */

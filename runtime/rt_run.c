@@ -34,6 +34,7 @@ static void catch_signals(void)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of write */
 }
 
 /* ---- ends ---- */
@@ -48,10 +49,17 @@ _Noreturn void rt_die(const MpcProgram *program, int status, const RtErr *e)
     _exit(status);
 }
 
+_Noreturn void rt_end_early(MpcRun *r, int status, const RtErr *e)
+{
+    rt_unlock_folder(r->rt->options.out ? r->rt->options.out : "", r->rt->lock);
+    rt_die(r->program, status, e);
+}
+
 _Noreturn void rt_fail_with(MpcRun *r, const RtErr *e)
 {
     rt_progress_clear(r);
     rt_log_end(r, STATUS_failed, e->text);
+    rt_unlock_folder(r->rt->out_dir ? r->rt->out_dir : "", r->rt->lock);
     rt_die(r->program, STATUS_failed, e);
 }
 
@@ -71,18 +79,18 @@ static void load_data(MpcRun *r)
         for (int k = 0; k < p->data[i].n_paths; k++) {
             char *path = rt_find_data(&places, p->data[i].paths[k], &e);
             if (!path)
-                rt_die(p, STATUS_failed, &e);
+                rt_end_early(r, STATUS_failed, &e);
             free(path);
         }
     for (int i = 0; i < p->n_data; i++)
         if (!rt_table_load(&rt->tables[i], &p->data[i], &places, &e))
-            rt_die(p, STATUS_failed, &e);
+            rt_end_early(r, STATUS_failed, &e);
     for (int i = 0; i < p->n_sets; i++)
         if (!rt_set_make(&rt->sets[i], &p->sets[i], rt->tables, rt->sets, &e))
-            rt_die(p, STATUS_failed, &e);
+            rt_end_early(r, STATUS_failed, &e);
     for (int i = 0; i < p->n_label_checks; i++)
         if (!rt_check_labels(&rt->sets[p->label_checks[i].set], &p->label_checks[i], &e))
-            rt_die(p, STATUS_failed, &e);
+            rt_end_early(r, STATUS_failed, &e);
     rt->data_seconds = rt_seconds() - start;
 }
 
@@ -128,7 +136,7 @@ static void prepare_run(MpcRun *r, int threads, RtErr *e)
     r->arena = map_arena(p->arena_bytes, e);
     rt->pool = r->arena ? rt_pool_new(threads, p->scratch_bytes, e) : NULL;
     if (!rt->pool)
-        rt_die(p, STATUS_failed, e);
+        rt_end_early(r, STATUS_failed, e);
     r->threads = rt_pool_threads(rt->pool);
 }
 
@@ -144,11 +152,11 @@ static void load_weights(MpcRun *r, RtErr *e)
         if (!rt_is_file(path)) {
             rt_err(e, "--eval: there are no weights: '%s' is not there", path);
             rt_hint(e, "name them with --init FILE.safetensors, or a run's folder with --out DIR");
-            rt_die(r->program, STATUS_failed, e);
+            rt_end_early(r, STATUS_failed, e);
         }
     }
     if (path ? !rt_tensors_load(r, path, e) : !rt_tensors_check(r, e))
-        rt_die(r->program, STATUS_failed, e);
+        rt_end_early(r, STATUS_failed, e);
     free(path);
 }
 
@@ -163,8 +171,18 @@ static int finish(MpcRun *r)
     rt_log_save(r, path, false);
     free(path);
     rt_log_end(r, status, signalled ? strsignal(signalled) : NULL);
+    if (!status && !rt_checkpoint_finished(r, &e))
+        rt_fail_with(r, &e);
+    rt_unlock_folder(rt->out_dir, rt->lock);
     rt_progress_done(r, status);
     return status;
+}
+
+_Noreturn void rt_interrupted(MpcRun *r)
+{
+    int status = finish(r);
+    fflush(NULL);
+    _exit(status);
 }
 
 static int train(MpcRun *r)
@@ -172,10 +190,12 @@ static int train(MpcRun *r)
     MpcRuntime *rt = r->rt;
     RtErr e;
     if (!rt_out_make(r, &e) || !rt_config_write(r, &e))
-        rt_die(r->program, STATUS_failed, &e);
-    rt_log_start(r);
+        rt_end_early(r, STATUS_failed, &e);
     rt_progress_start(r);
-    rt->steps_done = rt->options.max_steps == 0;
+    rt_resume_state(r);
+    rt_log_start(r);
+    rt->saves.at = rt_seconds();
+    rt->steps_done = rt->options.max_steps >= 0 && r->step >= rt->options.max_steps;
     r->program->run(r);
     return finish(r);
 }
@@ -224,8 +244,11 @@ static int answer(const RtOptions *o, int threads, size_t base_bytes)
 int rt_main(const MpcProgram *program, int argc, char **argv)
 {
     RtErr e = {.text = "", .hint = ""};
-    MpcRuntime rt = {
-        .log_fd = -1, .first_step = -1, .started = rt_seconds(), .base_bytes = rt_resident_bytes()};
+    MpcRuntime rt = {.lock = -1,
+                     .log_fd = -1,
+                     .first_step = -1,
+                     .started = rt_seconds(),
+                     .base_bytes = rt_resident_bytes()};
     MpcRun run = {.program = program, .rt = &rt};
     if (!rt_options_parse(&rt.options, program, argc, argv, &e))
         rt_die(program, STATUS_usage, &e);
@@ -236,15 +259,21 @@ int rt_main(const MpcProgram *program, int argc, char **argv)
     if (!rt_cpu_check(program->cpu_needs, program->cpu, &e))
         rt_die(program, STATUS_failed, &e);
 
-    run.seed = rt.options.seed;
     run.training = rt.options.action == RT_ACTION_train;
-    if (run.training && !rt_out_check(&rt.options, &e))
-        rt_die(program, STATUS_failed, &e);
     catch_signals();
+    if (run.training && rt.options.resume)
+        rt_resume_open(&run);
+    if (run.training && rt.lock < 0 && !rt_out_claim(&run, &e))
+        rt_end_early(&run, STATUS_failed, &e);
+    run.seed = rt.options.seed;
     load_data(&run);
     prepare_run(&run, threads, &e);
-    rt_tensors_init(&run);
-    load_weights(&run, &e);
+    if (rt.resume) {
+        rt_resume_tensors(&run);
+    } else {
+        rt_tensors_init(&run);
+        load_weights(&run, &e);
+    }
     if (program->refresh)
         program->refresh(&run);
     status = run.training ? train(&run) : evaluate(&run);

@@ -4,6 +4,8 @@
  * rt_tensors.c    initial values, --init, safetensors files of the model
  * rt_step.c       updates, evaluation, the services that generated code calls
  * rt_log.c        log.jsonl and config.json
+ * rt_checkpoint.c when a checkpoint is written, and what stands in it
+ * rt_resume.c     continuing from one
  * rt_progress.c   what the terminal shows
  * rt_plan.c       --plan, --summary
  */
@@ -12,10 +14,12 @@
 
 #include "abi/mpc_rt.h"
 #include "rt_data.h"
+#include "rt_loader.h"
 #include "rt_options.h"
+#include "rt_safetensors.h"
 #include "rt_thread.h"
 
-enum { RT_SHOWN_VALUES = 6 };
+enum { RT_SHOWN_VALUES = 6, RT_CHECKPOINT_FORMAT = 1 };
 
 /* A clock that can stand still: training time without evaluation. */
 typedef struct RtClock {
@@ -40,6 +44,16 @@ typedef struct RtProgress {
     double value[RT_SHOWN_VALUES];
 } RtProgress;
 
+/* Checkpoints of this process. */
+typedef struct RtSaves {
+    double at, took; /* when the last one was complete, seconds that it took */
+    int64_t batches; /* handed out since */
+    int64_t step;    /* of the last one */
+    bool any;        /* there is one: written, or continued from */
+} RtSaves;
+
+typedef struct RtResume RtResume; /* the checkpoint that is continued from */
+
 struct MpcRuntime {
     RtOptions options;
     RtPool *pool;
@@ -47,13 +61,17 @@ struct MpcRuntime {
     RtSet *sets;
     MpcLoader **loaders;
     char *out_dir;
-    int log_fd;
+    int lock, log_fd;
+    int64_t log_bytes; /* of whole records */
     RtJson line;
     double started, data_seconds, first_step; /* first_step < 0: not yet */
     size_t base_bytes, plan_bytes;
     bool steps_done; /* --max-steps reached */
     bool prefetch;
     int skips_in_row;
+    int open_passes; /* of training loaders */
+    RtSaves saves;
+    RtResume *resume;
     bool has_last;
     MpcStep last;
     int64_t log_samples; /* state of progress at the last record */
@@ -66,7 +84,9 @@ struct MpcRuntime {
 int rt_main(const MpcProgram *program, int argc, char **argv);
 int rt_signal(void); /* SIGINT or SIGTERM once it came, else 0 */
 _Noreturn void rt_die(const MpcProgram *program, int status, const RtErr *e);
+_Noreturn void rt_end_early(MpcRun *r, int status, const RtErr *e); /* before there is a log */
 _Noreturn void rt_fail_with(MpcRun *r, const RtErr *e); /* status 1, with an `end` record */
+_Noreturn void rt_interrupted(MpcRun *r);               /* ends the run after a signal */
 
 /* ---- rt_cpu.c ---- */
 bool rt_cpu_check(const char *needs, const char *cpu, RtErr *e);
@@ -77,6 +97,38 @@ bool rt_tensors_check(MpcRun *r,
                       RtErr *e); /* initial values that the type they are used in cannot hold */
 bool rt_tensors_load(MpcRun *r, const char *path, RtErr *e);
 bool rt_tensors_save(MpcRun *r, const char *path, RtErr *e);
+bool rt_tensors_save_all(MpcRun *r, const char *path, RtErr *e); /* but the working copies */
+bool rt_tensors_load_all(MpcRun *r, const RtSafetensors *st, RtErr *e);
+/* The first difference between what the file holds and what the program has. */
+bool rt_tensors_compare(const MpcProgram *p, const RtSafetensors *st, RtErr *e);
+
+/* ---- rt_checkpoint.c ---- */
+/* Between two batches of a loader, at the end of a pass, and where a loop was left: writes a checkpoint where
+ * it is time for one; after a signal it ends the program. */
+void rt_between_batches(MpcRun *r, MpcLoader *l, bool left);
+bool rt_checkpoint_finished(MpcRun *r, RtErr *e); /* says that the run is complete */
+/* A new run must not write over one that could be continued. */
+bool rt_checkpoint_fresh(const char *out, RtErr *e);
+bool rt_checkpoint_clear(const char *out, RtErr *e); /* those of a finished run */
+/* Checkpoints of a folder, oldest first, as names in it. */
+typedef struct RtFolders {
+    char **name;
+    int n;
+} RtFolders;
+bool rt_checkpoint_list(const char *folder, RtFolders *list, RtErr *e);
+bool rt_checkpoint_tidy(const char *folder, RtErr *e); /* what a killed run left half written */
+bool rt_checkpoint_remove(const char *folder, const char *name, RtErr *e);
+void rt_checkpoint_list_free(RtFolders *list);
+
+/* ---- rt_resume.c ---- */
+/* Before the data are read: finds the checkpoint, compares it with the program, takes over the options. Where
+ * there is none the run begins afresh. Ends the program where the run is finished already. */
+void rt_resume_open(MpcRun *r);
+void rt_resume_tensors(MpcRun *r);            /* instead of initial weights */
+void rt_resume_state(MpcRun *r);              /* counters, variables, place */
+void rt_resume_loader(MpcRun *r, int loader); /* once it is open */
+int64_t rt_resume_log_bytes(const MpcRun *r); /* of the log, at the checkpoint; -1: not continued */
+const char *rt_resume_folder(const MpcRun *r);
 
 /* ---- rt_loader.c calls these ---- */
 void rt_pass_begins(MpcRun *r, MpcLoader *l);
@@ -87,11 +139,12 @@ bool rt_pass_stops(const MpcRun *r, const MpcLoader *l);
 int64_t rt_epochs_begun(const MpcRun *r);
 
 /* ---- rt_log.c ---- */
-bool rt_out_check(const RtOptions *o, RtErr *e); /* before the data are read: can it be made? */
-bool rt_out_make(MpcRun *r, RtErr *e);           /* the run's folder and an empty log in it */
+/* Before the data are read: can the run's folder be made? Is it free, and no unfinished run in it? */
+bool rt_out_claim(MpcRun *r, RtErr *e);
+bool rt_out_make(MpcRun *r, RtErr *e);                /* the run's folder and an empty log in it */
 char *rt_out_name(const RtOptions *o, bool existing); /* to be freed */
 bool rt_config_write(MpcRun *r, RtErr *e);
-void rt_log_start(MpcRun *r);
+void rt_log_start(MpcRun *r); /* or `resume` */
 void rt_log_values(MpcRun *r, const MpcValue *values, int n);
 void rt_log_overflow(MpcRun *r, const MpcStep *s);
 void rt_log_eval(MpcRun *r, const MpcEval *e, const double *means);

@@ -39,5 +39,7 @@ typedef struct RtSaved {
     const void *data;
 } RtSaved;
 bool rt_safetensors_write(const char *path, const RtSaved *tensors, int n, RtErr *e);
+/* The same with every type as it is: a checkpoint's. */
+bool rt_safetensors_write_exact(const char *path, const RtSaved *tensors, int n, RtErr *e);
 
 #endif

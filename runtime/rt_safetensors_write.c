@@ -1,5 +1,6 @@
-/* rt_safetensors_write.c: writes tensors in the order given, without gaps, every float type as f32, so that
- * any reader of the format can load them. Wider elements come first, which keeps all of them aligned. */
+/* rt_safetensors_write.c: writes tensors without gaps: a model with every float type as f32, so that any reader
+ * of the format can load it; a checkpoint with the types as they are. Wider elements come first, which keeps
+ * all of them aligned. */
 #include "abi/scalar.h"
 #include "rt_data.h"
 #include "rt_safetensors.h"
@@ -18,9 +19,9 @@ static bool is_float(MpcDType dtype)
     return !strcmp(kind[dtype], "Float");
 }
 
-static MpcDType stored_type(const RtSaved *t)
+static MpcDType stored_type(const RtSaved *t, bool exact)
 {
-    return is_float(t->dtype) ? MPC_DT_f32 : t->dtype;
+    return is_float(t->dtype) && !exact ? MPC_DT_f32 : t->dtype;
 }
 
 static const char *format_name(MpcDType dtype)
@@ -40,7 +41,7 @@ static size_t elements(const RtSaved *t)
     return n;
 }
 
-static void put_header(RtJson *j, const RtSaved *tensors, const int *order, int n)
+static void put_header(RtJson *j, const RtSaved *tensors, const int *order, int n, bool exact)
 {
     int64_t at = 0;
     rt_json_start(j);
@@ -50,9 +51,10 @@ static void put_header(RtJson *j, const RtSaved *tensors, const int *order, int 
     rt_json_close(j);
     for (int i = 0; i < n; i++) {
         const RtSaved *t = &tensors[order[i]];
-        int64_t range[2] = {at, at + (int64_t)(elements(t) * rt_dtype_bytes(stored_type(t)))};
+        MpcDType stored = stored_type(t, exact);
+        int64_t range[2] = {at, at + (int64_t)(elements(t) * rt_dtype_bytes(stored))};
         rt_json_open(j, t->name);
-        rt_json_text(j, "dtype", format_name(stored_type(t)));
+        rt_json_text(j, "dtype", format_name(stored));
         rt_json_ints(j, "shape", t->dims, t->rank);
         rt_json_ints(j, "data_offsets", range, 2);
         rt_json_close(j);
@@ -73,10 +75,10 @@ static float narrow(const RtSaved *t, size_t i)
     }
 }
 
-static bool put_tensor(RtWriter *w, const RtSaved *t, RtErr *e)
+static bool put_tensor(RtWriter *w, const RtSaved *t, bool exact, RtErr *e)
 {
     size_t n = elements(t);
-    if (stored_type(t) == t->dtype)
+    if (stored_type(t, exact) == t->dtype)
         return rt_writer_put(w, t->data, n * rt_dtype_bytes(t->dtype), e);
     float piece[PIECE];
     for (size_t done = 0; done < n;) {
@@ -91,24 +93,24 @@ static bool put_tensor(RtWriter *w, const RtSaved *t, RtErr *e)
 }
 
 /* A stable order by size of element, widest first. */
-static int *make_order(const RtSaved *tensors, int n)
+static int *make_order(const RtSaved *tensors, int n, bool exact)
 {
     int *order = rt_alloc((size_t)n * sizeof *order), at = 0;
     for (size_t bytes = 8; bytes; bytes /= 2)
         for (int i = 0; i < n; i++)
-            if (rt_dtype_bytes(stored_type(&tensors[i])) == bytes)
+            if (rt_dtype_bytes(stored_type(&tensors[i], exact)) == bytes)
                 order[at++] = i;
     return order;
 }
 
-bool rt_safetensors_write(const char *path, const RtSaved *tensors, int n, RtErr *e)
+static bool write_file(const char *path, const RtSaved *tensors, int n, bool exact, RtErr *e)
 {
     RtWriter w;
     RtJson j = {0};
     if (!rt_writer_open(&w, path, e))
         return false;
-    int *order = make_order(tensors, n);
-    put_header(&j, tensors, order, n);
+    int *order = make_order(tensors, n, exact);
+    put_header(&j, tensors, order, n, exact);
     unsigned char n8[8];
     size_t pad = (8 - j.length % 8) % 8;
     for (int i = 0; i < 8; i++)
@@ -116,7 +118,7 @@ bool rt_safetensors_write(const char *path, const RtSaved *tensors, int n, RtErr
     bool ok = rt_writer_put(&w, n8, 8, e) && rt_writer_put(&w, j.text, j.length, e) &&
               rt_writer_put(&w, "        ", pad, e);
     for (int i = 0; ok && i < n; i++)
-        ok = put_tensor(&w, &tensors[order[i]], e);
+        ok = put_tensor(&w, &tensors[order[i]], exact, e);
     free(order);
     free(j.text);
     if (!ok) {
@@ -124,4 +126,14 @@ bool rt_safetensors_write(const char *path, const RtSaved *tensors, int n, RtErr
         return false;
     }
     return rt_writer_commit(&w, e);
+}
+
+bool rt_safetensors_write(const char *path, const RtSaved *tensors, int n, RtErr *e)
+{
+    return write_file(path, tensors, n, false, e);
+}
+
+bool rt_safetensors_write_exact(const char *path, const RtSaved *tensors, int n, RtErr *e)
+{
+    return write_file(path, tensors, n, true, e);
 }

@@ -67,6 +67,7 @@ MpcLoader *mpc_loader_open(MpcRun *r, int loader, int64_t batch_size)
                           rt->prefetch ? RT_PREFETCH_auto : RT_PREFETCH_never, r, &e);
         if (!rt->loaders[loader])
             rt_fail_with(r, &e);
+        rt_resume_loader(r, loader);
     }
     return rt->loaders[loader];
 }
@@ -82,7 +83,8 @@ void rt_pass_begins(MpcRun *r, MpcLoader *l)
     if (!rt_loader_decl(l)->training)
         return;
     r->epoch = rt_loader_pass(l);
-    p->batch = 0;
+    r->rt->open_passes++;
+    p->batch = rt_loader_cursor(l).taken;
     p->batches = mpc_len(l);
     rt_clock_start(&p->training);
 }
@@ -93,6 +95,7 @@ void rt_batch_begins(MpcRun *r, MpcLoader *l, int64_t n)
     rt_progress_tick(r);
     if (!rt_loader_decl(l)->training)
         return;
+    r->rt->saves.batches++;
     p->batch++;
     p->batches_done++;
     p->samples += n;
@@ -103,6 +106,7 @@ void rt_pass_ends(MpcRun *r, MpcLoader *l)
     if (!rt_loader_decl(l)->training)
         return;
     rt_clock_stop(&r->rt->progress.training);
+    r->rt->open_passes--;
     r->rt->progress.passes_done++;
     rt_progress_pass_ends(r);
 }
@@ -112,9 +116,13 @@ int64_t rt_epochs_begun(const MpcRun *r)
     return r->rt->progress.batches_done ? r->epoch + 1 : 0;
 }
 
+/* An evaluation in the middle of a training pass runs to its end, also after a signal: what follows of the
+ * batch must find its result. */
 bool rt_pass_stops(const MpcRun *r, const MpcLoader *l)
 {
-    return rt_signal() != 0 || (r->rt->steps_done && rt_loader_decl(l)->training);
+    bool training = rt_loader_decl(l)->training;
+    return training ? rt_signal() != 0 || r->rt->steps_done
+                    : rt_signal() != 0 && !r->rt->open_passes;
 }
 
 /* ---- updates ---- */
@@ -188,7 +196,7 @@ void mpc_eval_begin(MpcRun *r, MpcEval *e, const char *set, const MpcMetric *met
 {
     *e = (MpcEval){.set = set, .metrics = metrics, .n_metrics = n, .start = rt_seconds()};
     rt_clock_stop(&r->rt->progress.training);
-    mpc_loader_begin(l);
+    mpc_loader_begin(l, 0);
 }
 
 void mpc_eval_add(MpcRun *r, MpcEval *e, const double *values, int64_t n)

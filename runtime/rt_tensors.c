@@ -31,6 +31,12 @@ static bool is_saved(const MpcTensor *t)
     return t->role == MPC_ROLE_param || t->role == MPC_ROLE_state;
 }
 
+/* What a checkpoint needs: a working copy is made from its master. */
+static bool is_kept(const MpcTensor *t)
+{
+    return t->role != MPC_ROLE_working;
+}
+
 static void init_tile(const void *args, int tile, const MpcWorker *w)
 {
     const InitArgs *a = args;
@@ -167,17 +173,78 @@ bool rt_tensors_load(MpcRun *r, const char *path, RtErr *e)
     return ok;
 }
 
-bool rt_tensors_save(MpcRun *r, const char *path, RtErr *e)
+static bool save(MpcRun *r, const char *path, bool all, RtErr *e)
 {
     const MpcProgram *p = r->program;
     RtSaved *saved = rt_alloc((size_t)p->n_tensors * sizeof *saved);
     int n = 0;
     for (int i = 0; i < p->n_tensors; i++) {
         const MpcTensor *t = &p->tensors[i];
-        if (is_saved(t))
+        if (all ? is_kept(t) : is_saved(t))
             saved[n++] = (RtSaved){t->name, t->dtype, t->rank, t->dims, r->arena + t->offset};
     }
-    bool ok = rt_safetensors_write(path, saved, n, e);
+    bool ok = all ? rt_safetensors_write_exact(path, saved, n, e)
+                  : rt_safetensors_write(path, saved, n, e);
     free(saved);
+    return ok;
+}
+
+bool rt_tensors_save(MpcRun *r, const char *path, RtErr *e)
+{
+    return save(r, path, false, e);
+}
+
+/* ---- checkpoints ---- */
+
+bool rt_tensors_save_all(MpcRun *r, const char *path, RtErr *e)
+{
+    return save(r, path, true, e);
+}
+
+static const MpcTensor *find_kept(const MpcProgram *p, const char *name)
+{
+    for (int i = 0; i < p->n_tensors; i++)
+        if (is_kept(&p->tensors[i]) && !strcmp(p->tensors[i].name, name))
+            return &p->tensors[i];
+    return NULL;
+}
+
+bool rt_tensors_compare(const MpcProgram *p, const RtSafetensors *st, RtErr *e)
+{
+    char a[160], b[160];
+    for (int i = 0; i < p->n_tensors; i++) {
+        const MpcTensor *t = &p->tensors[i];
+        if (!is_kept(t))
+            continue;
+        const RtStored *s = rt_safetensors_find(st, t->name);
+        if (!s)
+            return rt_err(e, "'%s' is of another model: it has no tensor '%s'", st->path, t->name);
+        bool same = s->rank == t->rank;
+        for (int k = 0; same && k < t->rank; k++)
+            same = s->dims[k] == t->dims[k];
+        if (!same)
+            return rt_err(e, "'%s' is of another model: '%s' has the shape %s there, %s here",
+                          st->path, t->name, rt_dims_text(a, sizeof a, s->rank, s->dims),
+                          rt_dims_text(b, sizeof b, t->rank, t->dims));
+        if (s->dtype != t->dtype)
+            return rt_err(e, "'%s' is of another model: '%s' is %s there, %s here", st->path,
+                          t->name, rt_dtype_name(s->dtype), rt_dtype_name(t->dtype));
+    }
+    for (int i = 0; i < st->n; i++)
+        if (!find_kept(p, st->tensors[i].name))
+            return rt_err(e, "'%s' is of another model: it has a tensor '%.200s', this one has not",
+                          st->path, st->tensors[i].name);
+    return true;
+}
+
+bool rt_tensors_load_all(MpcRun *r, const RtSafetensors *st, RtErr *e)
+{
+    bool ok = true;
+    for (int i = 0; ok && i < r->program->n_tensors; i++) {
+        const MpcTensor *t = &r->program->tensors[i];
+        if (is_kept(t))
+            ok = rt_safetensors_read(st, rt_safetensors_find(st, t->name), t->dtype,
+                                     r->arena + t->offset, e);
+    }
     return ok;
 }

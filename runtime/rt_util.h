@@ -92,4 +92,15 @@ bool rt_writer_commit(RtWriter *w, RtErr *e); /* frees in any case */
 void rt_writer_abort(RtWriter *w);            /* removes the temporary file, frees */
 bool rt_write_all(int fd, const void *data, size_t bytes);
 
+/* A name survives a power failure only when the folder that it stands in is on disk, too. Some file systems
+ * cannot sync a folder; then there is nothing more that could be done, and it is no error. */
+bool rt_sync_folder(const char *path, RtErr *e);
+bool rt_remove_folder(const char *path,
+                      RtErr *e); /* with the files in it; folders in it are an error */
+
+/* One run a folder: the lock is kept until rt_unlock_folder or the end of the process, however it ends.
+ * -1: somebody else has it, or an error. */
+int rt_lock_folder(const char *path, RtErr *e);
+void rt_unlock_folder(const char *path, int lock);
+
 #endif

@@ -3,7 +3,8 @@
  * The generated C defines `const MpcProgram mpc_program` (tables that describe the program) and the functions
  * it points to; main() lies in the runtime. In order, main
  *     reads the command line, checks the CPU, answers --help, --plan and the like,
- *     reads the data, maps the arena, initialises every tensor that outlives a step, loads --init,
+ *     reads the data, maps the arena, initialises every tensor that outlives a step, loads --init or, under
+ *     --resume, a checkpoint,
  *     calls mpc_program.refresh (working copies), then mpc_program.run (or .evaluate under --eval),
  *     writes model.safetensors and the closing records.
  * The services below are what `run` calls. Those that can fail print a message and end the program with the
@@ -178,6 +179,13 @@ typedef struct MpcModuleRow {
     int64_t params;    /* its own, without those of modules inside */
 } MpcModuleRow;
 
+/* A field of the record of host variables: what a checkpoint keeps of it, by name and type. */
+typedef struct MpcVar {
+    const char *name;
+    MpcOptionType type; /* int: int64_t, float: double, bool: bool, string: const char * */
+    size_t offset;      /* in MpcRun.host */
+} MpcVar;
+
 typedef struct MpcProgram {
     const char *name;          /* "fashion_mlp": names the output folder */
     const char *source;        /* "examples/fashion_mlp.mpt" as given to mpc */
@@ -210,6 +218,11 @@ typedef struct MpcProgram {
     const char *const *classes; /* class names, or NULL */
     int n_classes;
 
+    const MpcVar *vars;
+    int n_vars;
+    uint64_t graphs; /* fingerprint of what the graphs compute */
+    uint64_t loop;   /* of the host program: a checkpoint's place means nothing in another one */
+
     int64_t parameters;   /* trained numbers */
     size_t arena_bytes;   /* aligned to 4096, zeroed at start */
     size_t scratch_bytes; /* for each thread */
@@ -237,6 +250,7 @@ struct MpcRun {
     int64_t step;  /* updates tried so far: calls of mpc_step_done */
     int64_t skips; /* of these, skipped */
     int64_t epoch; /* pass of the training loader, from 0 */
+    int place;     /* of the loop that a continued run enters; 0: it begins at the beginning */
     MpcRuntime *rt;
 };
 
@@ -293,8 +307,13 @@ typedef struct MpcBatch {
 MpcLoader *mpc_loader_open(MpcRun *r, int loader, int64_t batch_size);
 
 /* One pass: begin, next until false, end (also after `break`). The batch stays valid until the next call of
- * next or end. The order of pass e follows from (seed, e) alone; e counts the passes of this loader. */
-void mpc_loader_begin(MpcLoader *l);
+ * next or end. The order of pass e follows from (seed, e) alone; e counts the passes of this loader.
+ *
+ * `place` is the number of the loop in the host program, from 1: where a checkpoint that is written between
+ * its batches says it was made. A run that continues there finds MpcRun.place set, its variables as they were,
+ * and the pass begun: it goes to the loop's next at once. Loops around that one get the batch again that they
+ * had in hands. 0: no checkpoint is written in this loop. */
+void mpc_loader_begin(MpcLoader *l, int place);
 bool mpc_loader_next(MpcLoader *l, MpcBatch *batch);
 void mpc_loader_end(MpcLoader *l);
 

@@ -68,7 +68,7 @@ static int one_pass(MpcLoader *l, int64_t pass, uint32_t *rows)
 {
     MpcBatch b;
     int n = 0;
-    mpc_loader_begin(l);
+    mpc_loader_begin(l, 0);
     for (int64_t index = 0; mpc_loader_next(l, &b); index++) {
         const float *fx = b.field[0];
         const int32_t *fl = b.field[1];
@@ -133,7 +133,7 @@ static void drops_the_last(void **state)
     MpcBatch b;
     int batches = 0;
     assert_int_equal(mpc_len(l), 6);
-    mpc_loader_begin(l);
+    mpc_loader_begin(l, 0);
     for (; mpc_loader_next(l, &b); batches++)
         assert_int_equal(b.n, BATCH);
     assert_int_equal(batches, 6);
@@ -150,10 +150,10 @@ static void broken_passes(void **state)
                   *other = open_loader(&d, &whole, 32, prefetch);
         for (int pass = 0; pass < 200; pass++) {
             MpcBatch a, b;
-            mpc_loader_begin(l);
+            mpc_loader_begin(l, 0);
             for (int i = 0; i < pass % 9; i++) {
                 assert_true(mpc_loader_next(l, &a));
-                mpc_loader_begin(other);
+                mpc_loader_begin(other, 0);
                 assert_true(mpc_loader_next(other, &b));
                 mpc_loader_end(other);
                 const double *v = a.field[0];
@@ -222,7 +222,7 @@ static void splits(void **state)
     MpcLoader *l = open_loader(&d, &sets[1], 4, RT_PREFETCH_always);
     MpcBatch b;
     int n = 0;
-    mpc_loader_begin(l);
+    mpc_loader_begin(l, 0);
     for (; mpc_loader_next(l, &b); n += (int)b.n)
         for (int64_t i = 0; i < b.n; i++) {
             uint32_t row = ((const uint32_t *)b.field[1])[i];

@@ -139,7 +139,7 @@ static void run(MpcRun *r)
     int64_t epochs = mpc_epochs(r, mpc_option_int(r, OPT_epochs));
     assert(weight(r)[400] == weight(r)[0]);
     for (int64_t epoch = 0; epoch < epochs && !mpc_stopping(r); epoch++) {
-        mpc_loader_begin(l);
+        mpc_loader_begin(l, 0);
         while (mpc_loader_next(l, &b))
             one_step(r, &b, behave);
         mpc_loader_end(l);
