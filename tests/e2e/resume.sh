@@ -67,6 +67,29 @@ for round in 0..epochs {
 END
 quietly "$mpc" -O1 "$tmp/loop.mpt" -o "$tmp/loop"
 
+# The same model with a loop over batches inside another one.
+sed '/^for round/,$d' "$tmp/loop.mpt" >"$tmp/nested.mpt"
+cat >>"$tmp/nested.mpt" <<'END'
+for round in 0..2 {
+    for batch in train {
+        for inner in few {
+            loss = cross_entropy(model(inner.image), inner.label)
+            backward(loss)
+            optimizer.step()
+            zero_grad(optimizer)
+            seen = seen + 1
+            if seen % 5 == 0 { break }
+        }
+        loss = cross_entropy(model(batch.image), batch.label)
+        backward(loss)
+        optimizer.step()
+        zero_grad(optimizer)
+        log(loss)
+    }
+}
+END
+quietly "$mpc" -O1 "$tmp/nested.mpt" -o "$tmp/nested"
+
 # records RUN: the log without what differs between any two runs.
 records() {
     grep -E '"event":"(step|eval)"' "$1/log.jsonl" |
@@ -97,6 +120,7 @@ killed() {
 }
 digits=$(program digits)
 killed loop 20 "$tmp/loop" --data "$examples" --threads 1
+killed nested 10 "$tmp/nested" --data "$examples" --threads 1
 killed trainer 15 "$digits" --epochs 5 --threads 2
 
 # SIGTERM: a checkpoint first, status 143; then what remains.
