@@ -353,6 +353,21 @@ Val fn_scale(Lower *l, Call *c)
     return val_of_node(l, marker(l, OP_scale_loss, loss, attrs));
 }
 
+/* By itself, or with a step. Each optimizer's gradients are unscaled on their own. */
+static bool is_unscaled(const Node *token, const char *optimizer)
+{
+    for (const Node *n = token; n != NULL && n->nin > 0; n = n->in[0]) {
+        const char *of = attrs_str(&n->attrs, ATTR_optimizer);
+        if ((n->op == OP_unscale || n->op == OP_optimizer_step) && str_eq(of, optimizer)) {
+            return true;
+        }
+        if (n->op == OP_backward) {
+            break;
+        }
+    }
+    return false;
+}
+
 Val fn_unscale(Lower *l, Call *c)
 {
     Optimizer *o;
@@ -360,8 +375,8 @@ Val fn_unscale(Lower *l, Call *c)
         !same_scaler(l, c, c->args[0].decl->name)) {
         return val_poison();
     }
-    if (l->run->unscaled) {
-        return lower_error(l, c->loc, "the gradients are unscaled already");
+    if (is_unscaled(l->run->token, o->decl->name)) {
+        return lower_error(l, c->loc, "the gradients of `%s` are unscaled already", o->decl->name);
     }
     Attrs attrs = {0};
     attrs_set_str(l->arena, &attrs, ATTR_optimizer, o->decl->name);

@@ -21,8 +21,6 @@ for optimizer in 'SGD(model, lr = 0.1)' 'AdamW(model, lr = 0.01)'; do
     same "$(last skips end "$name")" 2 "$name: skips at the end"
     line=$(last line overflow "$name")
     [[ $line =~ ^[0-9]+$ ]] && ((line > 0)) || fail "$name: the overflow record has no line: '$line'"
-    grep '"event": *"overflow"' "$log" | grep -q '"tensor": *"fc1\.weight' ||
-        fail "$name: the overflow does not name the tensor: $(grep overflow "$log" | head -n 1)"
     # The terminal's line shows it, too.
     grep -q 'skips=2' "${name}_run/said" || fail "$name: the closing line does not count the skips"
 done
