@@ -6,9 +6,11 @@
 
 BuiltinFn fn_accuracy;
 BuiltinFn fn_adam;
+BuiltinFn fn_adaptive_pool;
 BuiltinFn fn_argmax;
 BuiltinFn fn_autocast;
 BuiltinFn fn_axis;
+BuiltinFn fn_avg_pool2d;
 BuiltinFn fn_backward;
 BuiltinFn fn_bce;
 BuiltinFn fn_cast;
@@ -46,6 +48,7 @@ BuiltinFn fn_map1f;
 BuiltinFn fn_map2;
 BuiltinFn fn_masked_fill;
 BuiltinFn fn_matmul;
+BuiltinFn fn_max_pool2d;
 BuiltinFn fn_metric;
 BuiltinFn fn_minmax;
 BuiltinFn fn_mish;

@@ -133,3 +133,131 @@ Val fn_conv_transpose2d(Lower *l, Call *c)
     }
     return val_of_node(l, y);
 }
+
+/* ---- pools ----------------------------------------------------------------------------------------- */
+
+/* Kernel, stride (the kernel where none is said) and padding, from argument 1 on. */
+static bool pool_steps(Lower *l, Call *c, Attrs *attrs)
+{
+    return pair_attr(l, c, 1, attrs, ATTR_kernel) &&
+           pair_attr(l, c, c->args[2].kind == VAL_none ? 1 : 2, attrs, ATTR_stride) &&
+           pair_attr(l, c, 3, attrs, ATTR_padding);
+}
+
+Val fn_max_pool2d(Lower *l, Call *c)
+{
+    Node *x;
+    Attrs attrs = {0};
+    if (!call_tensor(l, c, 0, &x) || !pool_steps(l, c, &attrs) ||
+        !pair_attr(l, c, 4, &attrs, ATTR_dilation)) {
+        return val_poison();
+    }
+    return val_of_node(l, op_build(l, OP_max_pool2d, 1, &x, attrs));
+}
+
+static Node *with_ints(Lower *l, Op op, Node *x, int n, const AttrId *ids, const int64_t *values)
+{
+    Attrs attrs = {0};
+    for (int i = 0; i < n; i++) {
+        attrs_set_int(l->arena, &attrs, ids[i], values[i]);
+    }
+    return op_build(l, op, 1, &x, attrs);
+}
+
+static bool is_images(Lower *l, Call *c, const Node *x)
+{
+    bool fits = x->dims.rank == 4 && dim_is_const(x->dims.d[2]) && dim_is_const(x->dims.d[3]);
+    if (!fits) {
+        lower_error(l, c->loc, "%s wants images [n, channels, rows, columns], but this is %s",
+                    c->fn->name, val_describe(l, c->args[0]));
+    }
+    return fits;
+}
+
+/* Windows that tile the image: [n, c, rows, kernel, columns, kernel], whose means are taken. */
+static Node *tile_means(Lower *l, Node *x, const ConvSteps *s, const int64_t *length)
+{
+    static const AttrId ids[] = {ATTR_axis, ATTR_start, ATTR_stop, ATTR_step};
+    Dims apart = {.rank = 6, .d = {x->dims.d[0], x->dims.d[1]}};
+    for (int i = 0; i < 2; i++) {
+        int64_t used = length[i] * s->kernel[i];
+        if (used < x->dims.d[2 + i].k) {
+            x = with_ints(l, OP_slice, x, 4, ids, (int64_t[]){2 + i, 0, used, 1});
+        }
+        apart.d[2 + 2 * i] = dim_of(length[i]);
+        apart.d[3 + 2 * i] = dim_of(s->kernel[i]);
+    }
+    return op_reduce(l, OP_mean, op_reshape(l, x, &apart), 2, (int64_t[]){3, 5}, false);
+}
+
+/* Any windows: element by element, the sum of slices. */
+static Node *window_means(Lower *l, Node *x, const ConvSteps *s, const int64_t *length)
+{
+    static const AttrId pads[] = {ATTR_axis, ATTR_before, ATTR_after};
+    static const AttrId slices[] = {ATTR_axis, ATTR_start, ATTR_stop, ATTR_step};
+    Node *sum = NULL;
+    for (int i = 0; i < 2; i++) {
+        if (s->padding[i] > 0) {
+            x = with_ints(l, OP_pad, x, 3, pads, (int64_t[]){2 + i, s->padding[i], s->padding[i]});
+        }
+    }
+    for (int64_t k = 0; k < s->kernel[0] * s->kernel[1]; k++) {
+        int64_t at[2] = {k / s->kernel[1], k % s->kernel[1]};
+        Node *y = x;
+        for (int i = 0; i < 2; i++) {
+            int64_t stop = at[i] + (length[i] - 1) * s->stride[i] + 1;
+            y = with_ints(l, OP_slice, y, 4, slices, (int64_t[]){2 + i, at[i], stop, s->stride[i]});
+        }
+        sum = sum == NULL ? y : op2(l, OP_add, sum, y);
+    }
+    double n = (double)(s->kernel[0] * s->kernel[1]);
+    return op2(l, OP_mul, sum, op_const(l, x->dtype, 1 / n));
+}
+
+static Val window_pool(Lower *l, Call *c, Node *x, const ConvSteps *s)
+{
+    int64_t length[2];
+    bool tiles = true;
+    for (int i = 0; i < 2; i++) {
+        bool fits = s->kernel[i] > 0 && s->stride[i] > 0 && 2 * s->padding[i] <= s->kernel[i] &&
+                    s->padding[i] >= 0;
+        length[i] = fits ? conv_length(s, i, x->dims.d[2 + i].k, s->kernel[i]) : 0;
+        if (length[i] < 1) {
+            return lower_error(l, c->loc, "%s: the window does not fit: %s", c->fn->name,
+                               val_describe(l, c->args[0]));
+        }
+        tiles = tiles && s->stride[i] == s->kernel[i] && s->padding[i] == 0;
+    }
+    x = dtype_info[x->dtype].is_float ? x : op_cast(l, x, DT_f32);
+    return val_of_node(l, tiles ? tile_means(l, x, s, length) : window_means(l, x, s, length));
+}
+
+Val fn_avg_pool2d(Lower *l, Call *c)
+{
+    Node *x;
+    Attrs attrs = {0};
+    if (!call_tensor(l, c, 0, &x) || !is_images(l, c, x) || !pool_steps(l, c, &attrs)) {
+        return val_poison();
+    }
+    ConvSteps s = conv_steps(&attrs);
+    return window_pool(l, c, x, &s);
+}
+
+Val fn_adaptive_pool(Lower *l, Call *c)
+{
+    Node *x;
+    int64_t size[2];
+    ConvSteps s = conv_steps(&(Attrs){0});
+    if (!call_tensor(l, c, 0, &x) || !is_images(l, c, x) || !call_pair(l, c, 1, size)) {
+        return val_poison();
+    }
+    for (int i = 0; i < 2; i++) {
+        int64_t length = x->dims.d[2 + i].k;
+        if (size[i] < 1 || length % size[i] != 0) {
+            return lower_error(l, c->locs[1], "%lld equal parts of %lld cannot be made: %s",
+                               (long long)size[i], (long long)length, val_describe(l, c->args[0]));
+        }
+        s.kernel[i] = s.stride[i] = length / size[i];
+    }
+    return window_pool(l, c, x, &s);
+}

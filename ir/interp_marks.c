@@ -462,6 +462,22 @@ static void step_param(Run *r, const Decl *d, const Hyper *h, const char *name, 
     }
 }
 
+/* A step that is skipped leaves what the forward wrote, too: running statistics. */
+static void keep_forward_states(Run *r)
+{
+    for (int i = 0; i < r->g->nresults; i++) {
+        const Result *result = &r->g->results[i];
+        const Tensor *t = result->kind == RESULT_State && r->in->module != NULL
+                              ? module_find_tensor(r->in->module, result->name)
+                              : NULL;
+        Value *old =
+            t != NULL && t->role == TENSOR_state ? state_before(r, ATTR_state, t->name) : NULL;
+        if (old != NULL) {
+            set_state(r, t->name, old);
+        }
+    }
+}
+
 Value *mark_optimizer_step(Run *r, const Node *n, Value *const *in)
 {
     const Decl *d = decl_of(r, n, ATTR_optimizer, DECL_optimizer), *scaler = scaler_of(r, n);
@@ -471,6 +487,9 @@ Value *mark_optimizer_step(Run *r, const Node *n, Value *const *in)
         unscale(r, set, d, scaler);
     }
     bool skip = scaler != NULL && note->bad;
+    if (skip) {
+        keep_forward_states(r);
+    }
     Hyper h = hyper_of(r, d);
     for (int i = 0; i < set->nmembers; i++) {
         if (in_optimizer(d, set->names[i])) {

@@ -19,5 +19,7 @@ const char *shape_is(Infer *f, int i);       /* "batch.image is [B, 784]": opera
 bool conv_shape(Infer *f);
 bool conv_transpose_shape(Infer *f);
 bool conv_weight_shape(Infer *f);
+bool shape_max_pool2d(Infer *f);
+bool shape_max_pool2d_grad(Infer *f);
 
 #endif

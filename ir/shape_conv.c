@@ -130,3 +130,44 @@ bool conv_weight_shape(Infer *f)
     n->dims.d[3] = dim_of(s.kernel[1]);
     return true;
 }
+
+static bool pool_dims(Infer *f, int i, Dims *dims)
+{
+    ConvSteps s = conv_steps(&f->n->attrs);
+    if (!want_images(f, i) || !want_steps(f, &s)) {
+        return false;
+    }
+    *dims = f->n->in[i]->dims;
+    for (int k = 0; k < 2; k++) {
+        if (2 * s.padding[k] > s.kernel[k]) {
+            return fail(f, "padding is at most half of the window");
+        }
+        int64_t length = conv_length(&s, k, dims->d[2 + k].k, s.kernel[k]);
+        if (length < 1) {
+            return fail(f, "the window does not fit: %s", shape_is(f, i));
+        }
+        dims->d[2 + k] = dim_of(length);
+    }
+    return true;
+}
+
+bool shape_max_pool2d(Infer *f)
+{
+    f->n->dtype = f->n->in[0]->dtype;
+    return pool_dims(f, 0, &f->n->dims);
+}
+
+bool shape_max_pool2d_grad(Infer *f)
+{
+    Node *n = f->n;
+    Dims dims;
+    if (!pool_dims(f, 1, &dims)) {
+        return false;
+    }
+    if (!dims_equal(&dims, &n->in[0]->dims)) {
+        return fail(f, "%s, which is no result of windows over %s", shape_is(f, 0), shape_is(f, 1));
+    }
+    n->dims = n->in[1]->dims;
+    n->dtype = n->in[0]->dtype;
+    return true;
+}

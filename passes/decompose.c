@@ -13,6 +13,7 @@
  *
  * Ends with a round of simplify: what the forward and the backward of one loss share (largest, exponentials, sums)
  * becomes one, so both end in one kernel. */
+#include "passes/decompose.h"
 #include "passes/ctx.h"
 
 /* What n becomes; NULL: it stays. */
@@ -285,6 +286,8 @@ static Decompose *const table[OP_COUNT] = {
     [OP_argmax] = decompose_argmax,
     [OP_linear] = decompose_linear,
     [OP_conv2d] = decompose_conv2d,
+    [OP_max_pool2d] = decompose_max_pool2d,
+    [OP_max_pool2d_grad] = decompose_max_pool2d_grad,
     [OP_matmul] = decompose_matmul,
     [OP_embedding_grad] = decompose_embedding_grad,
     [OP_cross_entropy] = decompose_cross_entropy,

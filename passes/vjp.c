@@ -616,6 +616,11 @@ static Node *vjp_conv2d_weight_grad(Vjp *v)
                      : conv_image(v, v->n->in[0], v->dy, &c);
 }
 
+static Node *vjp_max_pool2d(Vjp *v)
+{
+    return build(v->b, OP_max_pool2d_grad, 2, (Node *[]){v->dy, v->n->in[0]}, v->n->attrs);
+}
+
 /* ---- reductions ---------------------------------------------------------------------------------- */
 
 /* A value per reduced group, spread over the operand again. */

@@ -267,6 +267,15 @@ static Node *conv_transpose2d(GoldenGraph *g, Op op)
     return bias == NULL ? y : build2(&g->b, OP_add, y, build_reshape(&g->b, bias, &channel));
 }
 
+static Node *max_pool2d(GoldenGraph *g, Op op)
+{
+    Attrs as = {0};
+    set_pair(g, &as, "kernel_size", ATTR_kernel);
+    set_pair(g, &as, "stride", ATTR_stride);
+    set_pair(g, &as, "padding", ATTR_padding);
+    return golden_bool(g->attrs, "ceil_mode") ? NULL : build(&g->b, op, 1, g->in, as);
+}
+
 static Node *matmul(GoldenGraph *g, Op op)
 {
     (void)op;
@@ -376,7 +385,8 @@ static Node *embedding(GoldenGraph *g, Op op)
     CASE(softmax, softmax, along) CASE(log_softmax, log_softmax, along)                            \
     CASE(logsumexp, logsumexp, log_sum_exp) CASE(cross_entropy, cross_entropy, cross_entropy)      \
     CASE(embedding, embedding, embedding) CASE(conv2d, conv2d, conv2d)                             \
-    CASE(conv_transpose2d, conv_transpose2d, conv_transpose2d)
+    CASE(conv_transpose2d, conv_transpose2d, conv_transpose2d)                                     \
+    CASE(maxpool2d, max_pool2d, max_pool2d)
 /* clang-format on */
 
 #define NAME(file, op, builder) #file,

@@ -1,0 +1,56 @@
+/* interp_pool.c: the reference meaning of pools. */
+#include "ir/interp.h"
+
+#include <math.h>
+
+/* Index of the first largest element of the window at result i of a plane; -1: there is none. */
+static int64_t first_largest(const ConvSteps *s, const double *x, int64_t rows, int64_t cols,
+                             int64_t row, int64_t col)
+{
+    int64_t best = -1;
+    for (int64_t k = 0; k < s->kernel[0] * s->kernel[1]; k++) {
+        int64_t r = row * s->stride[0] - s->padding[0] + k / s->kernel[1] * s->dilation[0];
+        int64_t q = col * s->stride[1] - s->padding[1] + k % s->kernel[1] * s->dilation[1];
+        if (r < 0 || r >= rows || q < 0 || q >= cols) {
+            continue;
+        }
+        double v = x[r * cols + q];
+        if (best < 0 || v > x[best] || (isnan(v) && !isnan(x[best]))) {
+            best = r * cols + q;
+        }
+    }
+    return best;
+}
+
+void eval_max_pool2d(Run *r, const Node *n, Value *const *in, Value *out)
+{
+    (void)r;
+    const Value *x = in[0];
+    ConvSteps s = conv_steps(&n->attrs);
+    int64_t area = x->dims[2] * x->dims[3], results = out->dims[2] * out->dims[3];
+    for (int64_t i = 0; i < out->count; i++) {
+        const double *plane = x->v + i / results * area;
+        int64_t at = first_largest(&s, plane, x->dims[2], x->dims[3], i % results / out->dims[3],
+                                   i % out->dims[3]);
+        out->v[i] = at < 0 ? -(double)INFINITY : plane[at];
+    }
+}
+
+void eval_max_pool2d_grad(Run *r, const Node *n, Value *const *in, Value *out)
+{
+    const Value *dy = in[0], *x = in[1];
+    ConvSteps s = conv_steps(&n->attrs);
+    Reals k = reals_of(r, n->dtype);
+    int64_t area = x->dims[2] * x->dims[3], results = dy->dims[2] * dy->dims[3];
+    for (int64_t i = 0; i < dy->count; i++) {
+        int64_t start = i / results * area;
+        int64_t at = first_largest(&s, x->v + start, x->dims[2], x->dims[3],
+                                   i % results / dy->dims[3], i % dy->dims[3]);
+        if (at >= 0) {
+            out->v[start + at] = reals_round(k, out->v[start + at] + dy->v[i]);
+        }
+    }
+    for (int64_t i = 0; i < out->count; i++) {
+        out->v[i] = run_convert(r, DT_f64, n->dtype, out->v[i]);
+    }
+}
