@@ -467,6 +467,7 @@ Module *frontend_lower(Arena *a, Diag *d, const AstFile *file, const LowerOption
         host_statement(l, items->at[i]);
     }
     run_close(l);
+    gradients_finish(l);
     data_finish(l);
     sema_unused_modules(l);
     if (!diag_failed(d) && l->m->host.n == 0) {

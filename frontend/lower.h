@@ -10,7 +10,7 @@
  * lower_args.c arguments to parameters · lower_module.c instances and their functions · lower_param.c parameters ·
  * lower_tensor.c nodes · lower_index.c subscripts · lower_math.c, lower_shape.c, lower_nn.c, lower_loss.c the
  * functions of builtins.def · lower_data.c data sets, loaders, preparation · lower_host.c top-level statements and
- * runs · lower_train.c optimizers, scalers, schedules, evaluate · sema.c names in code that is never reached.
+ * runs · lower_train.c optimizers, scalers · lower_gradients.c gradients and steps · sema.c names in code that is never reached.
  *
  * A Value of kind VAL_poison stands for what an error was reported for; whoever meets it says nothing.
  */
@@ -226,6 +226,8 @@ struct Run {
     Node *token;        /* newest marker; NULL before backward and after zero_grad */
     const char *scaler; /* whose scale the gradients carry; NULL: none */
     bool unscaled, clipped;
+    bool marked;                 /* it has any marker */
+    int chains;                  /* backward calls */
     VEC(const char *) scheduled; /* optimizers whose schedule moved on behind the call */
 };
 
@@ -287,7 +289,10 @@ typedef struct Lower {
     HostBlock *block;            /* where host statements go */
     Loader *loader;              /* of the surrounding `for batch in` or evaluate */
     int loops;                   /* host loops around */
-    struct Gradients *gradients; /* of the host block, see lower_train.c */
+    struct Gradients *gradients; /* of the host block, see lower_gradients.c */
+    bool accumulates;            /* some gradients are kept in states */
+    const char *cleared_var;     /* the host variable that says that none are; NULL: none yet */
+    VEC(HostBlock *) clears;     /* blocks with assignments to it */
     VEC(Run *) runs;
     VEC(Optimizer *) optimizers;
     const char
@@ -514,19 +519,35 @@ void run_finish(Lower *l);
 void run_host_result(Lower *l, Run *run, const char *name, Node *n, Loc loc);
 const char *decl_fresh_name(Lower *l, DeclKind kind, const char *wish);
 
-/* ---- lower_train.c, lower_evaluate.c --------------------------------------------------------------- */
+/* ---- lower_train.c, lower_gradients.c, lower_evaluate.c --------------------------------------------------------------- */
 
-/* Gradients in one block of the host program. Those of one batch must not reach the next. */
+/* Gradients in one block of the host program. What an update in another graph takes is kept in states
+ * (spilled); so it adds up over the batches, unless zero_grad stands in backward's own block. */
 typedef struct Gradients {
-    bool live;       /* made, and not cleared yet */
-    bool cleared;    /* zero_grad came before */
-    bool kept;       /* at the end of the block they would still be there */
-    int errors;      /* before the block: after one in it, missing gradients are no news */
-    Loc made;        /* backward */
-    uint64_t zeroed; /* optimizers that forgot theirs since */
+    struct Gradients *outer; /* of the block around */
+    bool live;               /* made, and not cleared yet */
+    bool cleared;            /* zero_grad came before */
+    bool kept;               /* at the end of the block they would still be there */
+    bool average;            /* backward(loss, average = true) */
+    bool spilled;            /* another graph takes them */
+    bool touched;            /* the graph of backward itself clips them or steps */
+    bool perhaps_cleared;    /* a block inside clears them */
+    bool left_early;         /* `break` or `continue` came since */
+    bool borrowed;           /* this block takes those of a block around, */
+    bool changed;            /* and unscales or clips them */
+    int loops;               /* around backward */
+    int errors;              /* before the block: after one in it, missing gradients are no news */
+    Loc made;                /* backward; borrowed: the first statement that takes them */
+    uint64_t zeroed;         /* optimizers that forgot theirs since */
+    Run *run;                /* of backward */
+    Node *loss;
+    const char *scaler; /* whose scale they carry; NULL: none */
 } Gradients;
 
-void gradients_check(Lower *l, const Gradients *g); /* at the end of a block */
+Gradients *gradients_live(Lower *l);          /* of this block or the next one around; NULL: none */
+void gradients_leave(Lower *l, Gradients *g); /* at the end of a block */
+void gradients_jump(Lower *l);                /* before break and continue */
+void gradients_finish(Lower *l);              /* after everything */
 Val eval_evaluate(Lower *l, const Ast *e, const Ast *target);
 void log_statement(Lower *l, const Ast *call);
 

@@ -196,6 +196,7 @@ static void enter_block(Lower *l, Nested *n, HostBlock *block)
 {
     run_close(l);
     *n = (Nested){.block = l->block, .outer = l->gradients, .n = l->globals.n};
+    n->gradients.outer = l->gradients;
     n->before = ARENA_ARRAY(l->arena, Val, n->n + 1);
     for (int i = 0; i < n->n; i++) {
         n->before[i] = l->globals.at[i].val;
@@ -225,7 +226,7 @@ static void leave_block(Lower *l, Nested *n, bool branch)
             b->val = e == NULL ? val_poison() : val_host(e);
         }
     }
-    gradients_check(l, &n->gradients);
+    gradients_leave(l, &n->gradients);
     l->block = n->block;
     l->gradients = n->outer;
 }
@@ -252,8 +253,17 @@ static void host_if(Lower *l, const Ast *s)
         run_close(l);
         HostStmt *h = host_emit(l, HS_if, s->loc);
         h->expr = test.host;
+        Gradients *live = gradients_live(l);
+        bool cleared = live != NULL && live->perhaps_cleared;
         nested_block(l, &h->body, &s->list, true);
+        bool in_body = live != NULL && live->perhaps_cleared;
+        if (live != NULL) {
+            live->perhaps_cleared = cleared; /* either branch starts with what was before */
+        }
         nested_block(l, &h->orelse, &s->list2, true);
+        if (live != NULL) {
+            live->perhaps_cleared |= in_body;
+        }
         return;
     }
     if (val_is_poison(test)) { /* the branches may have errors of their own */
@@ -406,6 +416,7 @@ static void host_jump(Lower *l, const Ast *s, HostKind kind)
         return;
     }
     run_close(l);
+    gradients_jump(l);
     host_emit(l, kind, s->loc);
 }
 

@@ -171,6 +171,41 @@ Value *mark_gradients(Run *r, const Node *n, Value *const *in)
     return v;
 }
 
+/* ---- accumulation ---------------------------------------------------------------------------- */
+
+/* The sum so far, plus what is new: weight * x. */
+static void keep_sum(Run *r, const char *name, const Value *x, double weight, bool first)
+{
+    const Value *old = first ? NULL : state_before(r, ATTR_state, name);
+    Value *sum = copy_value(r, x);
+    Reals k = reals_for(r, x);
+    for (int64_t i = 0; i < sum->count; i++) {
+        sum->v[i] = reals_round(k, x->v[i] * weight);
+        sum->v[i] = old != NULL ? reals_round(k, old->v[i] + sum->v[i]) : sum->v[i];
+    }
+    set_state(r, name, sum);
+}
+
+Value *mark_accumulate(Run *r, const Node *n, Value *const *in)
+{
+    bool first = in[1]->v[0] != 0;
+    double weight = n->nin > 2 ? in[2]->v[0] : 1;
+    for (int i = 0; i < in[0]->nmembers; i++) {
+        keep_sum(r, state_name(r, in[0]->names[i], "grad", NULL), in[0]->members[i], weight, first);
+    }
+    if (n->nin > 2) {
+        keep_sum(r, ACCUMULATED_WEIGHT, in[2], 1, first);
+    }
+    return in[0];
+}
+
+/* Which parameters it has is not known before the pass that looks for its accumulate. */
+Value *mark_accumulated(Run *r, const Node *n, Value *const *in)
+{
+    (void)r, (void)n, (void)in;
+    return NULL;
+}
+
 /* ---- backward -------------------------------------------------------------------------------- */
 
 /* The nodes that a value is computed from. */

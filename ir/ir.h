@@ -355,10 +355,12 @@ typedef enum TensorRole {
     TENSOR_moment,  /* an optimizer's: "<optimizer>.<buffer>.<parameter>", "<optimizer>.step" */
     TENSOR_scaler,  /* "<scaler>.scale", "<scaler>.tracker", "<scaler>.skips" */
     TENSOR_working, /* a parameter's copy in the type it is used in; derived, never saved */
-    TENSOR_grad,    /* a gradient that is accumulated over several calls */
+    TENSOR_grad,    /* a gradient that is accumulated over several calls: "<parameter>.grad" */
     TENSOR_ROLES
 } TensorRole;
 extern const char *const tensor_role_name[TENSOR_ROLES];
+/* The sum of the weights of accumulated gradients, which are called "<parameter>.grad". */
+#define ACCUMULATED_WEIGHT "accumulated.weight"
 
 typedef struct Tensor {
     const char *name;

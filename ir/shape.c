@@ -648,8 +648,8 @@ static bool shape_scatter(Infer *f)
     return want_int(f, 1);
 }
 
-/* Markers pass the set of gradients on; it starts at a scalar loss or at the gradients themselves.
- */
+/* Markers pass the set of gradients on; it starts at a scalar loss, at the gradients themselves, or
+ * at what earlier calls have kept of them. */
 static bool shape_mark(Infer *f)
 {
     Node *n = f->n;
@@ -662,6 +662,17 @@ static bool shape_mark(Infer *f)
                         shape_is(f, 0), dtype_info[n->in[0]->dtype].name);
         }
         return true;
+    }
+    if (n->op == OP_accumulated) {
+        return true;
+    }
+    for (int i = 1; n->op == OP_accumulate && i < n->nin; i++) {
+        if (n->in[i]->dtype != (i == 1 ? DT_bool : DT_f32) || n->in[i]->dims.rank != 0 || i > 2) {
+            return fail(f, "wants gradients, a bool and perhaps a weight of type f32");
+        }
+    }
+    if (n->op == OP_accumulate && n->nin < 2) {
+        return fail(f, "wants gradients and a bool");
     }
     if (n->op != OP_gradients) {
         return n->in[0]->dtype == DT_grads || fail(f, "wants gradients, which backward() gives");

@@ -136,16 +136,27 @@ static bool differentiate(Autodiff *a, Node *n)
 
 /* ---- one backward -------------------------------------------------------------------------------- */
 
+static bool is_step_of(const Autodiff *a, const Node *n, const char *name)
+{
+    const Decl *d = n->op == OP_optimizer_step
+                        ? module_find(a->c->m, DECL_optimizer, attrs_str(&n->attrs, ATTR_optimizer))
+                        : NULL;
+    return d != NULL && pass_optimizes(d, name);
+}
+
+/* Here, or, where gradients are accumulated, in another graph. */
 static bool steps_parameter(const Autodiff *a, const char *name)
 {
-    bool steps = false;
+    bool steps = false, accumulates = false;
     for (int i = 0; i < a->r.n; i++) {
-        const Node *n = a->r.old[i];
-        const Decl *d =
-            n->op == OP_optimizer_step
-                ? module_find(a->c->m, DECL_optimizer, attrs_str(&n->attrs, ATTR_optimizer))
-                : NULL;
-        steps = steps || (d != NULL && pass_optimizes(d, name));
+        steps = steps || is_step_of(a, a->r.old[i], name);
+        accumulates = accumulates || a->r.old[i]->op == OP_accumulate;
+    }
+    for (int i = 0; accumulates && i < a->c->m->ngraphs; i++) {
+        const Graph *g = a->c->m->graphs[i];
+        for (int k = 0; k < g->nnodes; k++) {
+            steps = steps || is_step_of(a, g->nodes[k], name);
+        }
     }
     return steps;
 }

@@ -130,6 +130,11 @@ static Node *unscale_all(Rebuild *r, Builder *b, Node *grads, const char *scaler
     return grads;
 }
 
+static bool is_unscaled_sum(const Node *n)
+{
+    return n->op == OP_accumulated && attrs_str(&n->attrs, ATTR_scaler) == NULL;
+}
+
 static void scale_graph(PassCtx *c, Graph *g, const char *scaler)
 {
     Rebuild r = rebuild_begin(g, c->scratch);
@@ -143,6 +148,12 @@ static void scale_graph(PassCtx *c, Graph *g, const char *scaler)
         rebuild_operands(&r, n);
         if (is_unscaled_backward(n)) {
             n->in[0] = mark(&b, OP_scale_loss, n->in[0], scaler, NULL);
+            rebuild_keep(&r, n);
+            rebuild_replace(&r, n, unscale_all(&r, &b, n, scaler));
+            continue;
+        }
+        if (is_unscaled_sum(n)) {
+            attrs_set_str(c->arena, &n->attrs, ATTR_scaler, scaler);
             rebuild_keep(&r, n);
             rebuild_replace(&r, n, unscale_all(&r, &b, n, scaler));
             continue;
@@ -165,7 +176,7 @@ static void add_scaler(PassCtx *c)
     for (int i = 0; i < c->m->ngraphs; i++) {
         Graph *g = c->m->graphs[i];
         for (int k = 0; k < g->nnodes; k++) {
-            if (is_unscaled_backward(g->nodes[k])) {
+            if (is_unscaled_backward(g->nodes[k]) || is_unscaled_sum(g->nodes[k])) {
                 if (scaler == NULL) {
                     scaler = declare_scaler(c->m, g->nodes[k]->loc)->name;
                 }

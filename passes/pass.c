@@ -35,8 +35,10 @@ bool pass_find(const char *name, PassId *id)
 /* They take away what the planner does not know: markers and composite ops. */
 bool pass_is_needed(const char *name)
 {
-    static const bool needed[PASS_COUNT] = {
-        [PASS_autodiff] = true, [PASS_scaling] = true, [PASS_decompose] = true};
+    static const bool needed[PASS_COUNT] = {[PASS_autodiff] = true,
+                                            [PASS_accumulate] = true,
+                                            [PASS_scaling] = true,
+                                            [PASS_decompose] = true};
     PassId id;
     return pass_find(name, &id) && needed[id];
 }

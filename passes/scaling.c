@@ -521,6 +521,7 @@ static GradSet *new_set(Scaling *s, const Node *n)
     set->n = n->nin;
     set->v = ARENA_ARRAY(s->c->scratch, Grad, n->nin);
     set->scaler = node_map_get(&s->scalers, n);
+    set->scaler = set->scaler != NULL ? set->scaler : enabled_scaler(s, n);
     for (int i = 0; i < n->nin; i++) {
         set->v[i] = (Grad){.param = params->strs.v[i], .value = n->in[i]};
     }
@@ -535,10 +536,39 @@ static void expand_unscale(Scaling *s, const Node *n, GradSet *set)
     }
 }
 
+/* where(none yet, x, sum + x), x = weight * gradient; the sum starts anew without being written before. */
+static void keep_sum(Scaling *s, const char *name, Node *x, Node *first)
+{
+    const Tensor *t = module_find_tensor(s->c->m, name);
+    if (t == NULL) {
+        ICE("nothing keeps the gradients %s", name);
+    }
+    Node *old = pass_arg(s->c, s->g, ATTR_state, name, t->dtype, &t->dims);
+    set_state(s, t, NULL, where(s, first, x, op2(s, OP_add, old, x)));
+}
+
+static void accumulate(Scaling *s, const Node *n, GradSet *set)
+{
+    Node *weight = n->nin > 2 ? n->in[2] : NULL;
+    s->b.why = WHY_UPDATE "gradients add up in f32";
+    for (int i = 0; i < set->n; i++) {
+        const Grad *g = &set->v[i];
+        s->b.name = arena_printf(s->c->arena, "%s.grad", g->param);
+        Node *x = weight == NULL
+                      ? g->value
+                      : op2(s, OP_mul, g->value, build_cast(&s->b, weight, g->value->dtype));
+        keep_sum(s, s->b.name, x, n->in[1]);
+    }
+    s->b.name = NULL;
+    if (weight != NULL) {
+        keep_sum(s, ACCUMULATED_WEIGHT, weight, n->in[1]);
+    }
+}
+
 static void (*const expand[OP_COUNT])(Scaling *s, const Node *n, GradSet *set) = {
     [OP_unscale] = expand_unscale,      [OP_clip_grad_norm] = clip_norm,
     [OP_clip_grad_value] = clip_value,  [OP_optimizer_step] = step_optimizer,
-    [OP_scaler_update] = update_scaler,
+    [OP_scaler_update] = update_scaler, [OP_accumulate] = accumulate,
 };
 
 static void expand_marker(Scaling *s, Node *n)

@@ -146,7 +146,7 @@ static void test_reproducer(void **unused)
     assert_non_null(f);
     char line[64];
     assert_non_null(fgets(line, sizeof line, f));
-    assert_string_equal(line, "mpc-ir 1 after autodiff\n");
+    assert_string_equal(line, "mpc-ir 1 after accumulate\n");
     fclose(f);
     unlink("program.before-scaling.ir");
     arena_free(mc.arena);

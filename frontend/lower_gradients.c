@@ -1,0 +1,502 @@
+/* lower_gradients.c: backward, unscaling, clipping, steps, clearing: the markers in the graphs of an update.
+ *
+ * Checked here: every chain of markers starts with one backward, unscales before it clips, steps as it was
+ * scaled, and is cleared by somebody.
+ *
+ * Usually one graph has the whole chain. A statement that takes the gradients in another graph, as in
+ *
+ *     backward(loss)
+ *     if step % 4 == 0 { optimizer.step(); zero_grad(optimizer) }
+ *
+ * makes them states (spill): backward's graph ends with `accumulate`, the other begins with `accumulated`.
+ * zero_grad then is an assignment to a variable of the host program, which says that the next accumulate
+ * starts a new sum; so clearing costs nothing.
+ */
+#include "frontend/builtins.h"
+
+/* ---- gradients and steps --------------------------------------------------------------------------- */
+
+/* The statement stands in the program, not in a module; and in a loop over batches. */
+static bool in_program(Lower *l, Call *c)
+{
+    if (l->frame != NULL) {
+        lower_error(l, c->loc,
+                    l->frame->self != NULL ? "`%s` is a statement of the program, not of a module"
+                                           : "`%s` does not belong into an evaluation",
+                    c->fn->name);
+        return false;
+    }
+    return true;
+}
+
+static Node *marker(Lower *l, Op op, Node *in, Attrs attrs)
+{
+    Node *n = op_build(l, op, in != NULL, &in, attrs);
+    if (n != NULL) {
+        n->amp = DT_none;
+        l->run->marked = true;
+    }
+    return n;
+}
+
+/* ---- gradients that outlive their graph -------------------------------------------------------------- */
+
+Gradients *gradients_live(Lower *l)
+{
+    Gradients *g = l->gradients;
+    while (g != NULL && !g->live) {
+        g = g->outer;
+    }
+    return g;
+}
+
+/* The host variable that is true while no gradients are kept. */
+static const char *cleared_var(Lower *l)
+{
+    const char *name = "no_gradients";
+    for (int i = 2; l->cleared_var == NULL; i++) {
+        bool taken = host_name_find(l, name) != NULL || scope_find(&l->globals, name) != NULL;
+        l->cleared_var = taken ? NULL : name;
+        name = arena_printf(l->arena, "no_gradients_%d", i);
+    }
+    return l->cleared_var;
+}
+
+/* no_gradients = value, as statement number `at` of the block. */
+static void assign_cleared(Lower *l, HostBlock *block, int at, bool value, Loc loc)
+{
+    HostStmt *s = host_stmt(l->m, block, HS_assign, lower_loc(l, loc));
+    s->var = cleared_var(l);
+    s->expr = host_num(l->arena, value, HT_bool);
+    for (int i = block->n - 1; i > at; i--) {
+        block->v[i] = block->v[i - 1];
+    }
+    block->v[at] = s;
+    vec_push(l->arena, &l->clears, block);
+}
+
+static int place_of(const HostBlock *block, const HostStmt *s)
+{
+    int at = 0;
+    while (block->v[at] != s) {
+        at++;
+    }
+    return at;
+}
+
+/* What the mean of a loss is over: the labels that cross_entropy does not ignore, else the samples; f32. */
+static Node *samples_of(Lower *l, const Node *loss)
+{
+    while (loss->op == OP_scale_loss || loss->op == OP_cast ||
+           ((loss->op == OP_mul || loss->op == OP_div) && loss->in[1]->op == OP_const)) {
+        loss = loss->in[0];
+    }
+    if (loss->op != OP_cross_entropy) {
+        return op_dim(l, (Dim){.k = 1, .sym = {1}});
+    }
+    double ignored = (double)attrs_int(&loss->attrs, ATTR_ignore_index, -100);
+    Node *labels = op_cast(l, loss->in[1], DT_i64);
+    Node *counts = op_cast(l, op2(l, OP_ne, labels, op_const(l, DT_i64, ignored)), DT_f32);
+    int64_t axes[MAX_RANK];
+    for (int i = 0; i < counts->dims.rank; i++) {
+        axes[i] = i;
+    }
+    return op_reduce(l, OP_sum, counts, counts->dims.rank, axes, false);
+}
+
+/* backward's graph adds its gradients to those that are kept. */
+static void spill(Lower *l, Gradients *g)
+{
+    Run *run = l->run;
+    HostBlock *block = g->run->block;
+    Loc loc = l->loc;
+    l->run = g->run;
+    l->run->open = true;
+    l->loc = g->made;
+    Node *first = tensor_of(l, host_var(l, cleared_var(l), HT_bool, g->made), g->made);
+    Node *in[3] = {l->run->token, first, g->average ? samples_of(l, g->loss) : NULL};
+    Node *n = op_build(l, OP_accumulate, 2 + g->average, in, (Attrs){0});
+    if (n != NULL) {
+        n->amp = DT_none;
+    }
+    assign_cleared(l, block, place_of(block, g->run->call) + 1, false, g->made);
+    l->run->open = false;
+    l->accumulates = true;
+    l->run = run;
+    l->loc = loc;
+}
+
+/* The chain of another graph goes on in this one. */
+static bool borrow(Lower *l, Call *c, Gradients *from)
+{
+    if (l->gradients->changed) {
+        lower_error(l, c->loc,
+                    "the gradients were unscaled or clipped in an earlier part of this block");
+        lower_note(l, l->gradients->made, "only numbers may stand between that and this statement");
+        return false;
+    }
+    if (from->perhaps_cleared || from->loops != l->loops) {
+        lower_error(l, c->loc,
+                    from->loops != l->loops
+                        ? "a loop over `%s` would take the same gradients again"
+                        : "the gradients may be cleared already where `%s` takes them",
+                    c->fn->name);
+        lower_note(l, from->made, "they are made here");
+        return false;
+    }
+    if (from->run->chains > 1) {
+        lower_error(l, from->made, "these gradients follow others in the same run of statements");
+        lower_note(l, c->loc, "only the first are kept for a statement in another block");
+        return false;
+    }
+    if (run_open(l, c->loc) == NULL) {
+        return false;
+    }
+    Attrs attrs = {0};
+    if (from->scaler != NULL) {
+        attrs_set_str(l->arena, &attrs, ATTR_scaler, from->scaler);
+    }
+    attrs_set_bool(l->arena, &attrs, ATTR_average, from->average);
+    Node *n = marker(l, OP_accumulated, NULL, attrs);
+    l->run->token = n;
+    l->run->scaler = from->scaler;
+    l->run->unscaled = l->run->clipped = false;
+    from->spilled = l->gradients->borrowed = true;
+    if (l->gradients != from) {
+        l->gradients->made = c->loc;
+    }
+    return n != NULL;
+}
+
+void gradients_leave(Lower *l, Gradients *g)
+{
+    if (g->borrowed && (g->changed || g->zeroed != 0)) {
+        lower_error(l, g->made,
+                    g->changed ? "these gradients are unscaled or clipped and kept"
+                               : "of these gradients, only those of some optimizers are cleared");
+        lower_note(l, g->made, "zero_grad(optimizer) clears them, in the same block");
+    } else if (g->live && g->kept && (g->touched || !g->spilled)) {
+        lower_error(l, g->made,
+                    g->spilled ? "these gradients are kept, but changed or used before that"
+                               : "these gradients would be added to those of the next batch");
+        lower_note(l, g->made, "zero_grad(optimizer) clears them, in the same block");
+    } else if (g->live && g->spilled) {
+        spill(l, g);
+    }
+}
+
+void gradients_jump(Lower *l)
+{
+    Gradients *live = gradients_live(l);
+    if (live != NULL) {
+        live->left_early = true;
+    }
+}
+
+/* Before the first statement there are none; where nothing is kept, nobody needs to know. */
+void gradients_finish(Lower *l)
+{
+    if (l->accumulates) {
+        Loc loc = l->m->host.v[0]->loc;
+        assign_cleared(l, &l->m->host, 0, true, loc);
+        return;
+    }
+    for (int i = 0; i < l->clears.n; i++) {
+        HostBlock *b = l->clears.at[i];
+        int n = 0;
+        for (int k = 0; k < b->n; k++) {
+            if (b->v[k]->kind != HS_assign || !str_eq(b->v[k]->var, l->cleared_var)) {
+                b->v[n++] = b->v[k];
+            }
+        }
+        b->n = n;
+    }
+}
+
+/* ---- statements -------------------------------------------------------------------------------------- */
+
+Val fn_backward(Lower *l, Call *c)
+{
+    Node *loss;
+    bool average;
+    if (!in_program(l, c) || !call_tensor(l, c, 0, &loss) || !call_bool(l, c, 1, &average)) {
+        return val_poison();
+    }
+    Gradients *g = l->gradients, *earlier = gradients_live(l);
+    if (earlier != NULL) {
+        lower_error(l, c->loc, "these gradients would be added to earlier ones of the same batch");
+        lower_note(l, earlier->made,
+                   "the earlier ones are made here; add the losses, or clear them with zero_grad");
+        return val_poison();
+    }
+    Attrs attrs = {0};
+    attrs_set_str(l->arena, &attrs, ATTR_model, "");
+    Node *n = marker(l, OP_backward, loss, attrs);
+    if (n == NULL) {
+        return val_poison();
+    }
+    l->run->token = n;
+    l->run->scaler = loss->op == OP_scale_loss ? attrs_str(&loss->attrs, ATTR_scaler) : NULL;
+    l->run->unscaled = l->run->clipped = false;
+    if (g != NULL) {
+        g->live = true;
+        g->kept = !g->cleared;
+        g->average = average;
+        g->made = c->loc;
+        g->loops = l->loops;
+        g->run = l->run;
+        g->run->chains++;
+        g->loss = loss;
+        g->scaler = l->run->scaler;
+    }
+    return val_none();
+}
+
+/* The gradients that a statement works on: those of this run. */
+static bool have_gradients(Lower *l, Call *c)
+{
+    if (!in_program(l, c)) {
+        return false;
+    }
+    if (l->run == NULL || l->run->token == NULL) {
+        Gradients *from = gradients_live(l);
+        if (from != NULL) {
+            return borrow(l, c, from);
+        }
+        if (l->gradients != NULL && diag_errors(l->diag) > l->gradients->errors) {
+            return false;
+        }
+        lower_error(
+            l, c->loc,
+            "there are no gradients here: backward(loss) must come before `%s`, in the same block "
+            "or one around it",
+            c->fn->name);
+        return false;
+    }
+    return true;
+}
+
+static Val next_marker(Lower *l, Op op, Attrs attrs)
+{
+    Node *n = marker(l, op, l->run->token, attrs);
+    if (n != NULL) {
+        l->run->token = n;
+    }
+    Gradients *g = l->gradients;
+    bool borrowed = g != NULL && g->borrowed;
+    if (borrowed) {
+        g->changed |= op == OP_unscale || op == OP_clip_grad_norm || op == OP_clip_grad_value;
+    } else if (g != NULL) {
+        g->touched = true;
+    }
+    return n == NULL ? val_poison() : val_none();
+}
+
+static bool optimizer_arg(Lower *l, Call *c, int i, Optimizer **out)
+{
+    if (c->args[i].kind != VAL_optimizer) {
+        lower_error(l, c->locs[i], "an optimizer is needed here, but this is %s",
+                    val_describe(l, c->args[i]));
+        return false;
+    }
+    *out = c->args[i].optimizer;
+    return true;
+}
+
+static bool same_scaler(Lower *l, Call *c, const char *scaler)
+{
+    if (l->run->scaler == NULL) {
+        lower_error(l, c->loc, "the gradients are not scaled: backward(%s.scale(loss)) scales them",
+                    scaler);
+        return false;
+    }
+    if (!str_eq(l->run->scaler, scaler)) {
+        lower_error(l, c->loc, "the gradients carry the scale of `%s`, not of `%s`", l->run->scaler,
+                    scaler);
+        return false;
+    }
+    return true;
+}
+
+Val fn_scale(Lower *l, Call *c)
+{
+    Node *loss;
+    if (!in_program(l, c) || !call_tensor(l, c, 1, &loss)) {
+        return val_poison();
+    }
+    Attrs attrs = {0};
+    attrs_set_str(l->arena, &attrs, ATTR_scaler, c->args[0].decl->name);
+    return val_of_node(l, marker(l, OP_scale_loss, loss, attrs));
+}
+
+/* By itself, or with a step. Each optimizer's gradients are unscaled on their own. */
+static bool is_unscaled(const Node *token, const char *optimizer)
+{
+    for (const Node *n = token; n != NULL && n->nin > 0; n = n->in[0]) {
+        const char *of = attrs_str(&n->attrs, ATTR_optimizer);
+        if ((n->op == OP_unscale || n->op == OP_optimizer_step) && str_eq(of, optimizer)) {
+            return true;
+        }
+        if (n->op == OP_backward) {
+            break;
+        }
+    }
+    return false;
+}
+
+Val fn_unscale(Lower *l, Call *c)
+{
+    Optimizer *o;
+    if (!optimizer_arg(l, c, 1, &o) || !have_gradients(l, c) ||
+        !same_scaler(l, c, c->args[0].decl->name)) {
+        return val_poison();
+    }
+    if (is_unscaled(l->run->token, o->decl->name)) {
+        return lower_error(l, c->loc, "the gradients of `%s` are unscaled already", o->decl->name);
+    }
+    Attrs attrs = {0};
+    attrs_set_str(l->arena, &attrs, ATTR_optimizer, o->decl->name);
+    attrs_set_str(l->arena, &attrs, ATTR_scaler, c->args[0].decl->name);
+    l->run->unscaled = true;
+    return next_marker(l, OP_unscale, attrs);
+}
+
+static Val clip(Lower *l, Call *c, Op op, AttrId limit)
+{
+    double v;
+    if (c->args[0].kind != VAL_instance) {
+        return lower_error(l, c->locs[0],
+                           "the model whose gradients are clipped is needed here, but this is %s",
+                           val_describe(l, c->args[0]));
+    }
+    if (!have_gradients(l, c) || !call_float(l, c, 1, &v)) {
+        return val_poison();
+    }
+    if (!(v > 0)) {
+        return lower_error(l, c->locs[1], "%s must be positive", attr_info[limit].name);
+    }
+    if (l->run->scaler != NULL && !l->run->unscaled) {
+        lower_error(l, c->loc, "the gradients are clipped while they carry the loss scale");
+        lower_note(l, c->loc, "%s.unscale(optimizer) comes before it", l->run->scaler);
+        return val_poison();
+    }
+    Attrs attrs = {0};
+    attrs_set_str(l->arena, &attrs, ATTR_model, c->args[0].instance->path);
+    attrs_set_float(l->arena, &attrs, limit, v);
+    l->run->clipped = true;
+    return next_marker(l, op, attrs);
+}
+
+Val fn_clip_norm(Lower *l, Call *c)
+{
+    return clip(l, c, OP_clip_grad_norm, ATTR_max_norm);
+}
+
+Val fn_clip_value(Lower *l, Call *c)
+{
+    return clip(l, c, OP_clip_grad_value, ATTR_clip_value);
+}
+
+static Val take_step(Lower *l, Call *c, const Optimizer *o, const char *scaler)
+{
+    for (int i = 0; i < l->run->scheduled.n; i++) {
+        if (str_eq(l->run->scheduled.at[i], o->decl->name)) {
+            return lower_error(l, c->loc,
+                               "the schedule of `%s` moved on before this step of the same batch",
+                               o->decl->name);
+        }
+    }
+    Attrs attrs = {0};
+    attrs_set_str(l->arena, &attrs, ATTR_optimizer, o->decl->name);
+    if (scaler != NULL) {
+        attrs_set_str(l->arena, &attrs, ATTR_scaler, scaler);
+    }
+    return next_marker(l, OP_optimizer_step, attrs);
+}
+
+Val fn_step(Lower *l, Call *c)
+{
+    if (!have_gradients(l, c)) {
+        return val_poison();
+    }
+    if (l->run->scaler != NULL) {
+        return lower_error(l, c->loc, "the gradients carry a loss scale: %s.step(%s)",
+                           l->run->scaler, c->args[0].optimizer->decl->name);
+    }
+    return take_step(l, c, c->args[0].optimizer, NULL);
+}
+
+Val fn_scaler_step(Lower *l, Call *c)
+{
+    Optimizer *o;
+    if (!optimizer_arg(l, c, 1, &o) || !have_gradients(l, c) ||
+        !same_scaler(l, c, c->args[0].decl->name)) {
+        return val_poison();
+    }
+    return take_step(l, c, o, c->args[0].decl->name);
+}
+
+Val fn_update(Lower *l, Call *c)
+{
+    if (!have_gradients(l, c) || !same_scaler(l, c, c->args[0].decl->name)) {
+        return val_poison();
+    }
+    Attrs attrs = {0};
+    attrs_set_str(l->arena, &attrs, ATTR_scaler, c->args[0].decl->name);
+    return next_marker(l, OP_scaler_update, attrs);
+}
+
+/* All are. In the usual case, where the graph of backward has the whole chain, they just end here. */
+static void cleared(Lower *l, Gradients *g, Loc loc)
+{
+    bool plain = g->live && !g->spilled;
+    if (plain && g->kept && g->left_early) {
+        lower_error(l, g->made,
+                    "these gradients would be added to those of the next batch where `break` or "
+                    "`continue` leaves before zero_grad");
+        lower_note(l, loc, "zero_grad is here; it may also come before backward");
+    } else if (g->live && g->spilled) {
+        spill(l, g);
+    } else if (!g->live && gradients_live(l) != NULL) {
+        gradients_live(l)->perhaps_cleared = true;
+    }
+    if (!plain) {
+        /* statements that use tensors are one call, and what it reads is set before it */
+        bool before = l->run != NULL && l->run->open && !l->run->marked;
+        int at = before ? place_of(l->block, l->run->call) : l->block->n;
+        assign_cleared(l, l->block, at, true, loc);
+    }
+    *g = (Gradients){.outer = g->outer, .cleared = true, .errors = g->errors};
+    if (l->run != NULL) {
+        l->run->token = NULL;
+    }
+}
+
+/* Marks which optimizers have forgotten their gradients; when all of them have, none are left. */
+Val fn_zero_grad(Lower *l, Call *c)
+{
+    if (!in_program(l, c)) {
+        return val_poison();
+    }
+    Val v = c->args[0];
+    if (v.kind != VAL_optimizer && v.kind != VAL_instance) {
+        return lower_error(l, c->locs[0], "an optimizer or a model is needed here, but this is %s",
+                           val_describe(l, v));
+    }
+    Gradients *g = l->gradients;
+    if (g == NULL) {
+        return val_none();
+    }
+    bool all = true;
+    for (int i = 0; i < l->optimizers.n && i < 64; i++) {
+        const Optimizer *o = l->optimizers.at[i];
+        if (v.kind == VAL_optimizer ? o == v.optimizer : o->model == v.instance) {
+            g->zeroed |= (uint64_t)1 << i;
+        }
+        all = all && (g->zeroed >> i & 1);
+    }
+    if (all) {
+        cleared(l, g, c->loc);
+    }
+    return val_none();
+}

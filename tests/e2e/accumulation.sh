@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# accumulation.sh: gradients of several batches in one update. Four batches of 32, averaged over their
+# samples, are one batch of 128 within the rounding of f32, also where the last window and its last
+# batch are short; a window in which a gradient overflows leaves no trace; the passes keep the meaning.
+source "$(dirname "${BASH_SOURCE[0]}")/e2e_lib.sh"
+
+# made NAME SED-COMMAND EPOCHS: accumulation.mpt, changed, compiled and run.
+made() {
+    sed "$2; s/0\.\.2/0..$3/" "$src/tests/e2e/accumulation.mpt" >"$tmp/$1.mpt"
+    quietly "$mpc" -O1 --verify-passes "$tmp/$1.mpt" -o "$tmp/$1"
+    quietly "$tmp/$1" --seed 1 --data "$examples/data" --out "$tmp/$1_run"
+}
+
+# numbers RUN: the weights, in the order of the file.
+numbers() {
+    local file=$1/model.safetensors head
+    head=$(od -A n -t u8 -N 8 "$file")
+    od -A n -v -t f4 -j $((8 + head)) -w4 "$file"
+}
+
+f32='s/autocast(f16)/precision(f32)/; s/GradScaler()/GradScaler(enabled = false)/'
+made small "$f32" 2
+made big "$f32; s/batch_size = 32/batch_size = 128/; s/ % 4 == 0/ % 1 == 0/" 2
+[[ $(field steps end "$tmp/small_run") == 24 ]] || fail "1412 samples in windows of 128 are 12 updates an epoch"
+worst=$(paste <(numbers "$tmp/small_run") <(numbers "$tmp/big_run") |
+    awk '{ d = $1 - $2; d = d < 0 ? -d : d; worst = d > worst ? d : worst } END { print worst + 0 }')
+holds "$worst < 1e-6" || fail "4 batches of 32 and one of 128: weights differ by $worst"
+cmp -s "$tmp/small_run/model.safetensors" "$tmp/big_run/model.safetensors" &&
+    fail "nothing was accumulated: the sums of 4 x 32 and 128 have the same bits"
+
+# Every window overflows: one and two epochs end with the first weights, and each halves the scale once.
+high='s/GradScaler()/GradScaler(init_scale = 1099511627776.0, scale_max = 1e13)/'
+made one "$high; s/ % 4 == 0/ % 64 == 0/" 1
+made two "$high; s/ % 4 == 0/ % 64 == 0/" 2
+[[ $(field skips end "$tmp/two_run") == 2 ]] || fail "two windows that overflow are two skips"
+same_weights "$tmp/one_run" "$tmp/two_run" "one and two skipped windows"
+finish
