@@ -33,8 +33,13 @@ static void catch_signals(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+}
+
+/* A pipe without a reader and a file that grows too large are errors of write. */
+static void ignore_signals(void)
+{
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of write */
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 /* ---- ends ---- */
@@ -212,6 +217,16 @@ static int evaluate(MpcRun *r)
     return signalled ? STATUS_signal + signalled : 0;
 }
 
+/* False after a message: the results did not all reach the standard output. */
+static bool said_all(const MpcProgram *program)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return true;
+    fprintf(stderr, "%s: error: cannot write to the standard output: %s\n", program->name,
+            strerror(errno));
+    return false;
+}
+
 /* What is answered without data; -1: go on. */
 static int answer(const RtOptions *o, int threads, size_t base_bytes)
 {
@@ -232,12 +247,7 @@ static int answer(const RtOptions *o, int threads, size_t base_bytes)
     case RT_ACTION_train:
     case RT_ACTION_eval: return -1;
     }
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "%s: error: cannot write to the standard output: %s\n", o->program->name,
-                strerror(errno));
-        return STATUS_failed;
-    }
-    return 0;
+    return said_all(o->program) ? 0 : STATUS_failed;
 }
 
 /* Threads and memory are left to the end of the process. */
@@ -260,13 +270,14 @@ int rt_main(const MpcProgram *program, int argc, char **argv)
         rt_die(program, STATUS_failed, &e);
 
     run.training = rt.options.action == RT_ACTION_train;
-    catch_signals();
+    ignore_signals();
     if (run.training && rt.options.resume)
         rt_resume_open(&run);
     if (run.training && rt.lock < 0 && !rt_out_claim(&run, &e))
         rt_end_early(&run, STATUS_failed, &e);
     run.seed = rt.options.seed;
     load_data(&run);
+    catch_signals(); /* from here on there is something to save */
     prepare_run(&run, threads, &e);
     if (rt.resume) {
         rt_resume_tensors(&run);
@@ -277,6 +288,5 @@ int rt_main(const MpcProgram *program, int argc, char **argv)
     if (program->refresh)
         program->refresh(&run);
     status = run.training ? train(&run) : evaluate(&run);
-    fflush(stdout);
-    return status;
+    return said_all(program) || status != 0 ? status : STATUS_failed;
 }
