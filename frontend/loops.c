@@ -5,7 +5,7 @@
  * user's own words. Every other node of a line gets the place of the key that the line is about.
  *
  * What is decided here is only the shape; docs/LANGUAGE.md has the table of keys and defaults. The
- * order inside an update is backward, unscale, clip, step, update of the scale, schedule, clear.
+ * order inside an update is backward (of each of its batches), unscale, clip, step, update of the scale, schedule, clear.
  */
 #include <string.h>
 
@@ -25,7 +25,7 @@ typedef struct Loop {
     const char *label;   /* the label's field */
     bool counts;         /* a counter of updates is needed */
     /* names of the loop that the file does not use already */
-    const char *model, *optimizer, *train, *scheduler, *scaler, *best, *step, *epoch;
+    const char *model, *optimizer, *train, *scheduler, *scaler, *best, *step, *epoch, *micro;
 } Loop;
 
 /* One line of the loop; key (or KEY_COUNT) says what it is about. */
@@ -78,6 +78,7 @@ static void choose_names(Loop *l)
     l->best = fresh(l, "best");
     l->step = fresh(l, "step");
     l->epoch = fresh(l, "epoch");
+    l->micro = fresh(l, "micro");
 }
 
 /* ---- the fields of a sample ---- */
@@ -251,13 +252,29 @@ static bool limited(const Loop *l)
     return n && !negative;
 }
 
+static bool accumulates(const Loop *l)
+{
+    const Ast *n = l->t.value[KEY_gradient_accumulation_steps];
+    return n->kind != AST_int || n->ival != 1;
+}
+
+/* The updates of an epoch; the last one may have fewer batches than the others. */
+static const char *updates(Loop *l)
+{
+    return arena_printf(l->m.arena,
+                        accumulates(l) ? "((len(%s) + __gradient_accumulation_steps__ - 1) // "
+                                         "__gradient_accumulation_steps__)"
+                                       : "len(%s)",
+                        l->train);
+}
+
 static void schedule(Loop *l)
 {
     Trainer *t = &l->t;
     const char *name = t->value[KEY_lr_scheduler_type]->name;
     const char *total = limited(l)
                             ? "__max_steps__"
-                            : arena_printf(l->m.arena, "__num_train_epochs__ * len(%s)", l->train);
+                            : arena_printf(l->m.arena, "__num_train_epochs__ * %s", updates(l));
     const char *warmup = "__warmup_steps__";
     if (t->given[KEY_warmup_ratio] && trainer_is_zero(t, KEY_warmup_steps))
         warmup = arena_printf(l->m.arena, "ceil(__warmup_ratio__ * (%s))", total);
@@ -318,16 +335,26 @@ static void forward(Loop *l, const char *inputs)
         line(l, KEY_COUNT, "}");
 }
 
+/* Gradients are those of the mean over all samples of an update. */
+static void backward(Loop *l)
+{
+    const char *average = accumulates(l) ? ", average = true" : "";
+    if (trainer_flag(&l->t, KEY_fp16))
+        line(l, KEY_fp16, "backward(%s.scale(loss)%s)", l->scaler, average);
+    else
+        line(l, KEY_loss, "backward(loss%s)", average);
+    if (accumulates(l))
+        line(l, KEY_gradient_accumulation_steps,
+             "if (%s + 1) %% __gradient_accumulation_steps__ == 0 or %s + 1 == len(%s) {", l->micro,
+             l->micro, l->train);
+}
+
 static void update(Loop *l)
 {
     Trainer *t = &l->t;
     bool scaled = trainer_flag(t, KEY_fp16);
-    if (scaled) {
-        line(l, KEY_fp16, "backward(%s.scale(loss))", l->scaler);
+    if (scaled)
         line(l, KEY_fp16, "%s.unscale(%s)", l->scaler, l->optimizer);
-    } else {
-        line(l, KEY_loss, "backward(loss)");
-    }
     if (!trainer_is_zero(t, KEY_max_grad_norm))
         line(l, KEY_max_grad_norm, "clip_grad_norm(%s, __max_grad_norm__)", l->model);
     if (scaled) {
@@ -379,12 +406,16 @@ static void loop(Loop *l, const char *inputs)
     l->counts = by_steps || limited(l) || !logs_every_step(l);
     setup(l);
     if (limited(l))
-        line(l, KEY_max_steps, "for %s in 0..(__max_steps__ + len(%s) - 1) // len(%s) {", l->epoch,
-             l->train, l->train);
+        line(l, KEY_max_steps, "for %s in 0..(__max_steps__ + %s - 1) // %s {", l->epoch,
+             updates(l), updates(l));
     else
         line(l, KEY_num_train_epochs, "for %s in 0..__num_train_epochs__ {", l->epoch);
-    line(l, KEY_train_dataset, "for batch in %s {", l->train);
+    if (accumulates(l))
+        line(l, KEY_train_dataset, "for %s, batch in enumerate(%s) {", l->micro, l->train);
+    else
+        line(l, KEY_train_dataset, "for batch in %s {", l->train);
     forward(l, inputs);
+    backward(l);
     update(l);
     if (l->counts)
         line(l, KEY_COUNT, "%s += 1", l->step);
@@ -399,6 +430,8 @@ static void loop(Loop *l, const char *inputs)
     }
     if (limited(l))
         line(l, KEY_max_steps, "if %s == __max_steps__ { break }", l->step);
+    if (accumulates(l))
+        line(l, KEY_COUNT, "}");
     line(l, KEY_COUNT, "}");
     if (by_epoch)
         evaluation(l, inputs);

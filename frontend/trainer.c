@@ -184,9 +184,9 @@ static bool check_together(AstMaker *m, const Trainer *t)
         if (!t->given[required[i]])
             diag_error(m->diag, t->block->loc, "trainer needs a %s", keys[required[i]].name);
     const Ast *grad = t->given[KEY_gradient_accumulation_steps];
-    if (grad && !(grad->kind == AST_int && grad->ival == 1))
-        diag_error(m->diag, grad->loc,
-                   "gradient_accumulation_steps other than 1 cannot be compiled yet");
+    bool negative = grad && grad->kind == AST_unary && grad->op == AST_OP_neg;
+    if (grad && (negative || (grad->kind == AST_int && grad->ival < 1)))
+        diag_error(m->diag, grad->loc, "gradient_accumulation_steps is at least 1");
     if (trainer_flag(t, KEY_fp16) && trainer_flag(t, KEY_bf16))
         diag_error(m->diag, t->loc[KEY_bf16], "fp16 and bf16 exclude each other");
     bool sgd = trainer_is(t, KEY_optim, "sgd");

@@ -34,4 +34,33 @@ made one "$high; s/ % 4 == 0/ % 64 == 0/" 1
 made two "$high; s/ % 4 == 0/ % 64 == 0/" 2
 [[ $(field skips end "$tmp/two_run") == 2 ]] || fail "two windows that overflow are two skips"
 same_weights "$tmp/one_run" "$tmp/two_run" "one and two skipped windows"
+
+# A trainer block with 4 batches an update is that loop.
+made loop 's/SGD(model, lr = 0.1, momentum = 0.9)/AdamW(model, lr = 0.01, weight_decay = 0.0)/' 2
+{
+    sed -n '1,/^}$/p' "$src/tests/e2e/accumulation.mpt"
+    sed -n '/^module/,/^}$/p' "$src/tests/e2e/accumulation.mpt"
+    cat <<'END'
+trainer {
+    model                       = Mlp()
+    train_dataset               = train_set
+    shuffle                     = false
+    num_train_epochs            = 2
+    per_device_train_batch_size = 32
+    gradient_accumulation_steps = 4
+    learning_rate               = 0.01
+    lr_scheduler_type           = "constant"
+    fp16                        = true
+}
+END
+} >"$tmp/trainer.mpt"
+made_of() {
+    quietly "$mpc" -O1 --verify-passes "$tmp/$1.mpt" -o "$tmp/$1"
+    quietly "$tmp/$1" --seed 1 --data "$examples/data" --out "$tmp/$1_run"
+}
+made_of trainer
+same_weights "$tmp/loop_run" "$tmp/trainer_run" "trainer block and explicit loop, 4 batches an update"
+"$mpc" "$tmp/trainer.mpt" --emit=loop >"$tmp/printed.mpt"
+made_of printed
+same_weights "$tmp/loop_run" "$tmp/printed_run" "what --emit=loop prints"
 finish
