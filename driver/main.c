@@ -206,8 +206,29 @@ static bool explain(Job *j)
     return true;
 }
 
+/* --dump-after=lower: what the frontend made, before any pass. */
+static bool dump_lowered(Job *j)
+{
+    const char *after = j->opt.dump_after, *dir = j->opt.dump_dir;
+    if (is_ir(j) || (!str_eq(after, "lower") && !str_eq(after, "all"))) {
+        return true;
+    }
+    const char *path = dir != NULL ? arena_printf(j->arena, "%s/00-lower.ir", dir) : NULL;
+    FILE *f = path != NULL ? fopen(path, "w") : stdout;
+    if (f == NULL) {
+        fprintf(stderr, "mpc: cannot write %s: %s\n", path, strerror(errno));
+        return false;
+    }
+    module_print(f, j->m);
+    bool ok = ferror(f) == 0;
+    return (f == stdout || fclose(f) == 0) && ok;
+}
+
 static bool all_passes(Job *j)
 {
+    if (!dump_lowered(j)) {
+        return false;
+    }
     if (j->opt.explain != EXPLAIN_no && !explain(j)) {
         return false;
     }

@@ -131,14 +131,16 @@ static int one_of(const char *option, const char *value, const char *const *word
     return -1;
 }
 
-static bool check_pass(const char *option, const char *name, bool all)
+/* dump: "all" and "lower", the IR before any pass, will do, too. */
+static bool check_pass(const char *option, const char *name, bool dump)
 {
-    const char *names[PASS_COUNT + 1];
+    const char *names[PASS_COUNT + 2];
     for (int i = 0; i < PASS_COUNT; i++) {
         names[i] = pass_info[i].name;
     }
-    names[PASS_COUNT] = "all";
-    return one_of(option, name, names, PASS_COUNT + all) >= 0;
+    names[PASS_COUNT] = "lower";
+    names[PASS_COUNT + 1] = "all";
+    return one_of(option, name, names, PASS_COUNT + (dump ? 2 : 0)) >= 0;
 }
 
 static bool define(Arena *a, Options *o, const char *value)
