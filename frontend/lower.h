@@ -483,6 +483,10 @@ Node *op_iota(Lower *l, const Dims *dims, int64_t axis);
 Node *op_uniform(Lower *l, const Dims *dims, const char *path);
 Node *op_matmul(Lower *l, Node *x, Node *y);
 Node *op_dim(Lower *l, Dim d); /* a size as a tensor f32[] */
+/* What follows is computed in f32 (f64 if x is), for this reason, unless the file says a type; until
+ * op_leave_wide. Gives what that takes. */
+DType op_enter_wide(Lower *l, const Node *x, const char *why);
+void op_leave_wide(Lower *l, DType outer);
 Val tensor_binary(Lower *l, AstOp op, Val a, Val b, const Ast *e);
 Val tensor_member(Lower *l, Val v, const char *name, Loc loc, bool *found);
 Val tensor_index(Lower *l, Val v, const Ast *e);

@@ -8,6 +8,7 @@
 
 /* ---- losses ---------------------------------------------------------------------------------------- */
 
+/* A loss in a log is `loss`; a metric is called by its name. */
 static Val keyed(Lower *l, Node *n, const char *key)
 {
     Val v = val_of_node(l, n);
@@ -15,23 +16,9 @@ static Val keyed(Lower *l, Node *n, const char *key)
     return v;
 }
 
-/* A loss in a log is `loss`; a metric is called by its name. */
 static DType enter_loss(Lower *l, const Node *x)
 {
-    DType outer = l->force;
-    if (outer == DT_none) {
-        l->force = x->dtype == DT_f64 ? DT_f64 : DT_f32;
-        l->force_why = "losses are computed in f32";
-    }
-    return outer;
-}
-
-static void leave_loss(Lower *l, DType outer)
-{
-    l->force = outer;
-    if (outer == DT_none) {
-        l->force_why = NULL;
-    }
+    return op_enter_wide(l, x, "losses are computed in f32");
 }
 
 Val fn_cross_entropy(Lower *l, Call *c)
@@ -109,7 +96,7 @@ Val fn_nll(Lower *l, Call *c)
     Node *total = op_reduce(l, OP_sum, op3(l, OP_where, counted, picked, zero), -1, NULL, false);
     n = op2(l, OP_maximum, n, op_const(l, DT_f32, 1));
     Node *loss = op1(l, OP_neg, op2(l, OP_div, total, n));
-    leave_loss(l, outer);
+    op_leave_wide(l, outer);
     return keyed(l, loss, "loss");
 }
 
@@ -156,7 +143,7 @@ Val fn_loss(Lower *l, Call *c)
     }
     DType outer = enter_loss(l, x);
     Node *loss = reduced(l, c, 2, op1(l, c->fn->op, op2(l, OP_sub, x, y)));
-    leave_loss(l, outer);
+    op_leave_wide(l, outer);
     return keyed(l, loss, "loss");
 }
 
@@ -182,7 +169,7 @@ Val fn_huber(Lower *l, Call *c)
         each = op2(l, OP_mul, each, op_const(l, dt, 1 / delta));
     }
     Node *loss = reduced(l, c, 3, each);
-    leave_loss(l, outer);
+    op_leave_wide(l, outer);
     return keyed(l, loss, "loss");
 }
 
@@ -234,7 +221,7 @@ Val fn_bce(Lower *l, Call *c)
     }
     Node *each = logits != NULL ? bce_of_logits(l, x, y) : bce_of_probabilities(l, x, y);
     Node *loss = reduced(l, c, 2, each);
-    leave_loss(l, outer);
+    op_leave_wide(l, outer);
     return keyed(l, loss, "loss");
 }
 
@@ -271,6 +258,6 @@ Val fn_metric(Lower *l, Call *c)
     }
     DType outer = enter_loss(l, x);
     Node *r = op_reduce(l, OP_mean, op1(l, c->fn->op, op2(l, OP_sub, x, y)), -1, NULL, false);
-    leave_loss(l, outer);
+    op_leave_wide(l, outer);
     return keyed(l, r, c->fn->name);
 }

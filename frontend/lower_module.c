@@ -532,7 +532,8 @@ Flow exec_with(Lower *l, const Ast *s, Flow (*body)(Lower *l, const AstList *bod
             l->b.amp = v.dtype;
         } else if (v.tag == CONTEXT_precision) {
             l->force = v.dtype;
-            l->force_why = NULL;
+            l->force_why =
+                l->frame != NULL && l->frame->is_std ? "statistics are computed in f32" : NULL;
         } else {
             l->no_grad = true;
         }

@@ -120,6 +120,8 @@ static Node *affine(Lower *l, Call *c, Node *y, int weight, int bias)
     return y;
 }
 
+static const char statistics_why[] = "statistics are computed in f32";
+
 Val fn_layer_norm(Lower *l, Call *c)
 {
     Node *x;
@@ -133,10 +135,13 @@ Val fn_layer_norm(Lower *l, Call *c)
     Attrs attrs = {0};
     attrs_set_ints(l->arena, &attrs, ATTR_axes, n, axes);
     attrs_set_bool(l->arena, &attrs, ATTR_keepdim, true);
+    DType outer = op_enter_wide(l, x, statistics_why);
     Node *centred = op2(l, OP_sub, x, op_reduce(l, OP_mean, x, n, axes, true));
     Node *spread = op_build(l, OP_var, 1, &x, attrs);
     Node *root = op1(l, OP_rsqrt, op2(l, OP_add, spread, op_const(l, DT_f32, eps)));
-    return val_of_node(l, affine(l, c, op2(l, OP_mul, centred, root), 2, 3));
+    Node *y = op2(l, OP_mul, centred, root);
+    op_leave_wide(l, outer);
+    return val_of_node(l, affine(l, c, y, 2, 3));
 }
 
 Val fn_rms_norm(Lower *l, Call *c)
@@ -149,7 +154,10 @@ Val fn_rms_norm(Lower *l, Call *c)
         !call_float(l, c, 3, &eps)) {
         return val_poison();
     }
+    DType outer = op_enter_wide(l, x, statistics_why);
     Node *power = op_reduce(l, OP_mean, op1(l, OP_square, x), n, axes, true);
     Node *root = op1(l, OP_rsqrt, op2(l, OP_add, power, op_const(l, DT_f32, eps)));
-    return val_of_node(l, affine(l, c, op2(l, OP_mul, x, root), 2, -1));
+    Node *y = op2(l, OP_mul, x, root);
+    op_leave_wide(l, outer);
+    return val_of_node(l, affine(l, c, y, 2, -1));
 }

@@ -155,6 +155,24 @@ Node *op3(Lower *l, Op op, Node *x, Node *y, Node *z)
     return op_build(l, op, 3, (Node *[]){x, y, z}, (Attrs){0});
 }
 
+DType op_enter_wide(Lower *l, const Node *x, const char *why)
+{
+    DType outer = l->force;
+    if (outer == DT_none) {
+        l->force = x->dtype == DT_f64 ? DT_f64 : DT_f32;
+        l->force_why = why;
+    }
+    return outer;
+}
+
+void op_leave_wide(Lower *l, DType outer)
+{
+    l->force = outer;
+    if (outer == DT_none) {
+        l->force_why = NULL;
+    }
+}
+
 Node *op_axis(Lower *l, Op op, Node *x, int64_t axis)
 {
     Attrs attrs = {0};

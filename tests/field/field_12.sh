@@ -6,7 +6,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/field_lib.sh"
 table rows.csv a,b,c,d,e,f,g,h 6 \
     '3e4, -3e4*rand(), 3e4*rand(), 2e4, -1e4, 3e4, rand(), 0'
 
-# norm NAME TYPE BOUND EXPRESSION: of x, on the rows in the type and on the same numbers in f32.
+# norm NAME TYPE BOUND EXPRESSION GAIN [LOOP]: of x, on the rows in the type and on the same numbers
+# in f32; under autocast of that type, or of LOOP.
 norm() {
     {
         cat <<END
@@ -17,7 +18,7 @@ module Net() {
 }
 END
         batch=3 after='print("error", error, size)'
-        loop 'SGD(model, lr = 1e-6)' $2 "low = cast(batch.x, $2)" "y = cast(model(low), $2)" \
+        loop 'SGD(model, lr = 1e-6)' ${6:-$2} "low = cast(batch.x, $2)" "y = cast(model(low), $2)" \
             "exact = model(f32(low))" \
             'error = amax(abs(f32(y) - exact)); size = amax(abs(exact))' 'loss = mean(f32(y))'
     } | compile "$1_$2"
@@ -31,5 +32,7 @@ norm rms f16 2e-3 'rms_norm(x, [8], gain)' 8
 norm rms bf16 8e-3 'rms_norm(x, [8], gain)' 8
 norm layer f16 2e-3 'layer_norm(x, [8], gain)' 8
 norm euclid f16 2e-3 'x / norm(x, dim = -1, keepdim = true) * gain' 8
+norm plain_rms f16 2e-3 'rms_norm(x, [8], gain)' 8 f32
+norm plain_layer f16 2e-3 'layer_norm(x, [8], gain)' 8 f32
 norm halves f16 2e-3 'rms_norm(x.reshape(-1, 2, 4), [4], gain)' 4
 finish

@@ -12,8 +12,6 @@ END
 wide='module Net() { fc1 = Linear(4, 64); fc2 = Linear(64, 3); forward(x) { return fc2(relu(fc1(x))) } }'
 deep='module Net() { fc = [Linear(4, 4) for i in 0..6]; out = Linear(4, 3)
     forward(x) { for f in fc { x = x + tanh(f(x)) }; return out(x) } }'
-norms='module Net() { fc1 = Linear(4, 16); norm = LayerNorm(16); fc2 = Linear(16, 3)
-    forward(x) { return fc2(gelu(norm(fc1(x)))) } }'
 # epoch_loss NAME: the mean over the last epoch.
 epoch_loss() {
     field loss step "$1_run" | tail -n 4 | awk '{ s += $1 } END { print s / NR }'
@@ -49,7 +47,4 @@ trains wide 1e-5
 trains wide 1e3
 made deep "$deep" 'SGD(model, lr = 0.05, momentum = 0.9)'
 trains deep 1
-made norms "$norms" 'Adam(model, lr = 5e-3)'
-trains norms 1
-trains norms 100
 finish

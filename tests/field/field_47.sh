@@ -29,7 +29,7 @@ for pair in 'f16:Adam(model, lr = 0.01)' 'bf16:SGD(model, lr = 0.1, momentum = 0
     type=${pair%%:*}
     chain "$type" "${pair#*:}" "$([[ $type == bf16 ]] && echo 256 || echo 2048)" >"$type.mpt"
     for i in "${!builds[@]}"; do
-        [[ $type != f32 || $i -lt 2 ]] || continue
+        [[ $type == f16 || $i -lt 2 ]] || continue
         if ((i == 2)) && ! grep -qw avx2 /proc/cpuinfo; then continue; fi
         # shellcheck disable=SC2086
         quietly "$mpc" "$type.mpt" ${builds[i]} -o "${type}_$i"

@@ -38,10 +38,8 @@ END
     grep -qi nan "$1_$2_run/log.jsonl" && fail "$1 in $2: NaN in the log"
     true
 }
-for type in f16 bf16; do
-    unused adam $type 'Adam(model, lr = 0.01)'
-    unused eps $type 'AdamW(model, lr = 0.01, eps = 1e-12, weight_decay = 0.0)'
-done
+unused adam f16 'Adam(model, lr = 0.01)'
+unused eps bf16 'AdamW(model, lr = 0.01, eps = 1e-12, weight_decay = 0.0)'
 unused momentum f16 'SGD(model, lr = 0.1, momentum = 0.9, nesterov = true)'
 unused betas f16 'Adam(model, lr = 0.01, betas = (0.0, 0.5), eps = 1e-8)'
 finish

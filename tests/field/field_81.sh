@@ -21,6 +21,7 @@ declare -A spelled=(
     [logsumexp]='logsumexp(x)' [cross_entropy]='cross_entropy(x, batch.label)' [embedding]='embedding(batch.k, model.w.reshape(4, 1))'
     [neg]='-x' [abs]='abs(x)' [square]='square(x)' [detach]='detach(x)'
     [conv2d]='conv2d(x.reshape(-1, 1, 2, 2), ones(2, 1, 2, 2))'
+    [max_pool2d]='max_pool2d(x.reshape(-1, 1, 2, 2), 2)'
     [conv_transpose2d]='conv_transpose2d(x.reshape(-1, 1, 2, 2), ones(1, 2, 2, 2))')
 flows=() stops=()
 while read -r op; do
@@ -33,6 +34,17 @@ while read -r op; do
     *) flows+=("$op") ;;
     esac
 done <ops
+
+# Other ops are called by their names. One that is not needs an entry above.
+for op in "${flows[@]}" "${stops[@]}"; do
+    [[ -z ${spelled[$op]:-} && $op != [lge][te] && ! $op =~ ^(eq|ne|and|or|not|argmax)$ ]] || continue
+    cat >call.mpt <<END
+data rows = csv("rows.csv") -> (x: f32[4] = columns("a".."d"))
+seen = evaluate(rows, batch_size = 4) { mean(f32($op(batch.x))) }
+print(seen)
+END
+    "$mpc" call.mpt --emit=ir >said 2>&1 || fail "$op: this script does not know how it is written: $(head -n 1 said)"
+done
 
 # One program for all that flow: each op's own parameter, and it moves.
 {
