@@ -35,22 +35,21 @@ rms='module Rms() { param weight: f32[16] = ones(); forward(x) { return rms_norm
 step=('logits, size = model(batch)' 'loss = cross_entropy(logits, batch.label)')
 after='print("size", size)' epochs=5
 
-# stream NAME NORM INPUT OPTIMIZER BLOCKS [TYPE]: in f32, f16 and a further type.
+# stream NAME NORM INPUT OPTIMIZER BLOCKS: in f32 and f16.
 stream() {
     local type
-    for type in f32 f16 ${6:-}; do
+    for type in f32 f16; do
         { echo "$rms"; net "$2" "$3" "$5"; loop "$4" $type "${step[@]}"; } | compile "$1_$type"
         train "$1_$type"
     done
     holds "$(printed size "$1_f16" | tail -n 1) > 1e5" || fail "$1: the stream does not reach 1e5"
     near "$(last loss step "$1_f16")" "$(last loss step "$1_f32")" 0.01 "$1: loss in f16"
-    [[ -z ${6:-} ]] || near "$(last loss step "$1_bf16")" "$(last loss step "$1_f32")" 0.04 "$1: loss in bf16"
     same "$(last skips end "$1_f16")" 0 "$1: skipped steps"
     dump "$1_f16" autocast
     grep -E '= add .*: f16\[B,16\]' "$1_f16.autocast" && fail "$1: the residual stream is f16"
     grep -qE '= add .*: f32\[B,16\]' "$1_f16.autocast" || fail "$1: no residual stream in the dump"
 }
-stream words "$layer_norm" 'table(batch.word)' 'AdamW(model, lr = 1e-4)' 12 bf16
+stream words "$layer_norm" 'table(batch.word)' 'AdamW(model, lr = 1e-4)' 12
 stream numbers "$rms_norm" 'cat([batch.x * 1e5, batch.x, batch.x, batch.x], dim = 1)' 'SGD(model, lr = 1e-3)' 4
 
 # Where the stream is f16, as behind a Linear, it does overflow: said, with the line, never trained on.

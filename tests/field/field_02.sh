@@ -18,24 +18,42 @@ module Net() {
     norm = LayerNorm(4)
     fc1  = Layer(4, 8)
     fc2  = Linear(8, 3)
-    param gain: f32[8] = constant(${3:-1})
+    param gain: f32[8] = ones()
     forward(x) { return fc2(tanh(fc1(norm(x)) * gain)) }
 }
 END
 }
 step=('loss = cross_entropy(model(batch.x), batch.label)')
 
-# pretrained NAME WEIGHT BIAS [GAIN]: a model of such weights, written by a run without steps.
+zero='\x00\x00\x00\x00' one='\x00\x00\x80\x3f' tenth='\xcd\xcc\xcc\x3d'
+# pretrained NAME WEIGHT BIAS GAIN: a model whose fc1 holds these numbers, four bytes of f32 each.
 pretrained() {
-    { net "$2" "$3" "${4:-1}"; loop 'SGD(model, lr = 0.1)' f32 "${step[@]}"; } | compile "$1"
-    train "$1" --epochs 0
+    local head='{' body='' at=0 name count bytes n
+    for name in norm.weight:4:$one norm.bias:4:$zero "fc1.weight:8,4:$2" "fc1.bias:8:$3" \
+        fc2.weight:3,8:$tenth fc2.bias:3:$zero "gain:8:$4"; do
+        IFS=: read -r name count bytes <<<"$name"
+        n=$((${count/,/*}))
+        [[ $head == '{' ]] || head+=','
+        head+="\"$name\":{\"dtype\":\"F32\",\"shape\":[$count],\"data_offsets\":[$at,$((at + 4 * n))]}"
+        at=$((at + 4 * n))
+        body+=$(for ((i = 0; i < n; i++)); do echo -n "$bytes"; done)
+    done
+    head+='}'
+    while ((${#head} % 8 != 0)); do head+=' '; done
+    mkdir "$1_run"
+    {
+        printf "$(printf '\\x%x\\x%x' $((${#head} % 256)) $((${#head} / 256)))\0\0\0\0\0\0"
+        printf '%s' "$head"
+        printf '%b' "$body"
+    } >"$1_run/model.safetensors"
 }
-pretrained weight 'constant(70000)' 'zeros()'
-pretrained negative 'uniform(-65530, -65525)' 'zeros()'
-pretrained bias 'zeros()' 'constant(1e30)'
-pretrained gain 'uniform(0, 1)' 'zeros()' 70000
-pretrained largest 'constant(65504)' 'zeros()'
-pretrained huge 'constant(3.4e38)' 'zeros()'
+seventy='\x00\xb8\x88\x47' # 70000
+pretrained weight "$seventy" "$zero" "$one"
+pretrained negative '\x00\xf5\x7f\xc7' "$zero" "$one" # -65525
+pretrained bias "$zero" '\xca\xf2\x49\x71' "$one"     # 1e30
+pretrained gain "$tenth" "$zero" "$seventy"
+pretrained largest '\x00\xe0\x7f\x47' "$zero" "$one" # 65504
+pretrained huge '\x9e\xc9\x7f\x7f' "$zero" "$one"    # 3.4e38
 
 for type in f16 bf16; do
     { net 'zeros()' 'zeros()'; loop 'AdamW(model, lr = 1e-3)' $type "${step[@]}"; } | compile $type

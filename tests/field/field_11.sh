@@ -51,7 +51,7 @@ END
 }
 for type in f16 bf16; do
     check layer $type 'Adam(model, lr = 1e-3)' 'norm = LayerNorm(8, eps = 1e-12)' "norm(cast(x, $type))" 0
-    check rms $type 'SGD(model, lr = 0.1, momentum = 0.9)' 'norm = Dropout(0.0)' \
+    [[ $type == bf16 ]] || check rms $type 'SGD(model, lr = 0.1, momentum = 0.9)' 'norm = Dropout(0.0)' \
         "rms_norm(cast(x, $type) * 0, [8], eps = 1e-12)" 0
 done
 check call f16 'AdamW(model, lr = 1e-2)' 'param g: f32[8] = ones(); param b: f32[8] = constant(0.25)' \
