@@ -28,7 +28,7 @@ END
         loop 'AdamW(model, lr = 0.01)' $2 'logits, hidden = model(batch.x, batch.m)' \
             'loss = cross_entropy(logits, batch.label)'
     } >"$1_$2.mpt"
-    "$mpc" "$1_$2.mpt" -O0 -o "$1_$2" 2>"$1_$2.notes" || { fail "$1 in $2: $(head -n 3 "$1_$2.notes")"; return; }
+    "$mpc" "$1_$2.mpt" -O0 --cpu=generic -o "$1_$2" 2>"$1_$2.notes" || { fail "$1 in $2: $(head -n 3 "$1_$2.notes")"; return; }
     train "$1_$2"
     same "$(printed hidden "$1_$2" | sort -u)" 0 "$1 in $2: what is masked"
     grep -q '"finite": *false' "$1_$2_run/log.jsonl" && fail "$1 in $2: something is not finite"

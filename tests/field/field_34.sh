@@ -48,7 +48,7 @@ for optimizer in "$adam" "$sgd"; do
     once valued 4
     [[ $optimizer == "$adam" ]] || continue
     for name in bare manual clipped; do
-        quietly "$mpc" $name.mpt -O0 -o $name
+        quietly "$mpc" $name.mpt -O0 --cpu=generic -o $name
         train $name
     done
     same_weights bare_run manual_run "an explicit unscale"
@@ -80,7 +80,7 @@ for i, batch in enumerate(train) {
 }
 END
 once window 4
-quietly "$mpc" window.mpt -O0 -o window
+quietly "$mpc" window.mpt -O0 --cpu=generic -o window
 train window
 same "$(last steps end window) $(last skips end window)" '2 0' "updates of 8 batches"
 

@@ -6,7 +6,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/field_lib.sh"
 
 # peak FILE [FLAG...]: bytes of the arena and of what is beside it, without the program itself.
 peak() {
-    quietly "$mpc" "$@" -O0 -o planned
+    quietly "$mpc" "$@" -O0 --cpu=generic -o planned
     ./planned --plan | awk '/^(arena|scratch of|batches)/ { gsub(",", ""); s += $(NF - 1) } END { print s }'
 }
 # within FILE WHAT [FLAG...]: in 16 bits no more than in f32.

@@ -21,7 +21,7 @@ effective() {
 }
 declare -A key=([f16]=fp16 [bf16]=bf16 [f32]=f32)
 for type in f16 bf16 f32; do
-    { net; loop 'SGD(model, lr = 0.1)' $type "${step[@]}"; } | compile of_$type
+    { net; loop 'SGD(model, lr = 0.1)' $type "${step[@]}"; } | compile of_$type --cpu=native
     effective of_$type ${key[$type]}
 done
 for precision in fp16 bf16 f32; do
@@ -34,7 +34,7 @@ effective added fp16 --precision=fp16
 effective off f32
 
 # On a CPU without half arithmetic: the same weights.
-compile plain_cpu --cpu=generic <of_f16.mpt
+compile plain_cpu <of_f16.mpt
 effective plain_cpu fp16
 same_weights of_f16_run plain_cpu_run "fp16 on any CPU"
 

@@ -27,7 +27,7 @@ alive=(fc1.weight fc1.bias extras.1.gain head.weight head.bias)
 for pair in 'f16:AdamW(model, lr = 0.01, weight_decay = 0.1)' 'bf16:SGD(model, lr = 0.1)' 'f32:Adam(model, lr = 0.01)'; do
     type=${pair%%:*}
     { cat head; loop "${pair#*:}" $type 'loss = cross_entropy(model(batch.x), batch.label)'; } >$type.mpt
-    run 0 'warning' "$mpc" $type.mpt -O0 -o $type
+    run 0 'warning' "$mpc" $type.mpt -O0 --cpu=generic -o $type
     for name in "${dead[@]}"; do
         grep -E "^$type\.mpt:[0-9]+:[0-9]+: (warning|note)" said | grep -qF "$name" || fail "$type: $name is not listed"
     done

@@ -25,7 +25,7 @@ for value in epoch steps no; do
     trainer "    evaluation_strategy = \"$value\"$more" >old.mpt
     trainer "    eval_strategy = \"$value\"$more" >new.mpt
     for which in old new; do
-        quietly "$mpc" $which.mpt -O0 -o $which
+        quietly "$mpc" $which.mpt -O0 --cpu=generic -o $which
         cp quiet $which.notes
         "$mpc" $which.mpt --emit=loop >$which.loop 2>/dev/null
     done
