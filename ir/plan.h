@@ -227,6 +227,11 @@ typedef struct Plan {
 
 enum { ARENA_ALIGN = 64 };
 
+static inline int64_t arena_aligned(int64_t bytes)
+{
+    return (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+}
+
 /* Bytes at the bounds of g's symbols. */
 int64_t dims_bytes(const Graph *g, const Dims *d, DType dt);
 int64_t dim_bound(const Graph *g, Dim d);

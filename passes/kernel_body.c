@@ -20,28 +20,6 @@ int kernel_body_operand(Body *y, const Buffer *buffer)
     return y->operands.n - 1;
 }
 
-bool access_equal(const Access *a, const Access *b)
-{
-    bool same = a->operand == b->operand && dim_equal(a->offset, b->offset) &&
-                a->index == b->index && dim_equal(a->index_stride, b->index_stride) &&
-                windows_equal(a->window, b->window);
-    for (int i = 0; same && i < MAX_RANK; i++) {
-        same = dim_equal(a->stride[i], b->stride[i]);
-    }
-    return same;
-}
-
-static bool scalar_equal(const Scalar *a, const Scalar *b)
-{
-    bool same = a->kind == b->kind && a->dtype == b->dtype && a->op == b->op && a->nin == b->nin &&
-                memcmp(&a->value, &b->value, sizeof a->value) == 0 && dim_equal(a->dim, b->dim) &&
-                a->path == b->path && a->per_row == b->per_row && access_equal(&a->at, &b->at);
-    for (int i = 0; same && i < a->nin; i++) {
-        same = a->in[i] == b->in[i];
-    }
-    return same;
-}
-
 int kernel_body_scalar(Body *y, Scalar s)
 {
     for (int i = 0; i < y->scalars.n; i++) {

@@ -36,8 +36,6 @@ void kernel_body_eval_node(Body *y, Node *n, Kernel *k);
 void kernel_body_output(Body *y, int scalar, const Buffer *buffer, const Linear *at);
 void kernel_body_output_node(Body *y, Node *n); /* where others need it */
 
-bool access_equal(const Access *a, const Access *b);
-
 /* kernel_trim.c: a flag by which the whole kernel may return; scalars that nothing needs. */
 void kernel_find_guard(const Body *y, Kernel *k);
 void kernel_drop_dead(Kernel *k);

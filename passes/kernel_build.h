@@ -35,6 +35,8 @@ const char *plan_identifier(Plan *p, const char *text); /* unique in the plan */
 /* kernel_shape.c: fewer axes where all accesses allow it; then what a call costs. */
 void kernel_coalesce(Kernel *k);
 void kernel_cost(const Graph *g, Kernel *k);
+bool access_equal(const Access *a, const Access *b);
+bool scalar_equal(const Scalar *a, const Scalar *b);
 bool kernel_equal(const Kernel *a, const Kernel *b);
 
 #endif

@@ -145,21 +145,27 @@ void kernel_cost(const Graph *g, Kernel *k)
     }
 }
 
-static bool access_same(const Access *a, const Access *b)
+bool access_equal(const Access *a, const Access *b)
 {
-    return a->operand == b->operand && a->index == b->index && dim_equal(a->offset, b->offset) &&
-           dim_equal(a->index_stride, b->index_stride) && windows_equal(a->window, b->window) &&
-           memcmp(a->stride, b->stride, sizeof a->stride) == 0;
+    bool same = a->operand == b->operand && dim_equal(a->offset, b->offset) &&
+                a->index == b->index && dim_equal(a->index_stride, b->index_stride) &&
+                windows_equal(a->window, b->window);
+    for (int i = 0; same && i < MAX_RANK; i++) {
+        same = dim_equal(a->stride[i], b->stride[i]);
+    }
+    return same;
 }
 
-static bool scalar_same(const Scalar *a, const Scalar *b)
+bool scalar_equal(const Scalar *a, const Scalar *b)
 {
-    bool path =
-        a->path == b->path || (a->path != NULL && b->path != NULL && str_eq(a->path, b->path));
-    return a->kind == b->kind && a->dtype == b->dtype && a->op == b->op && a->nin == b->nin &&
-           path && memcmp(a->in, b->in, sizeof a->in) == 0 &&
-           memcmp(&a->value, &b->value, sizeof a->value) == 0 && dim_equal(a->dim, b->dim) &&
-           a->per_row == b->per_row && access_same(&a->at, &b->at);
+    bool same = a->kind == b->kind && a->dtype == b->dtype && a->op == b->op && a->nin == b->nin &&
+                memcmp(&a->value, &b->value, sizeof a->value) == 0 && dim_equal(a->dim, b->dim) &&
+                str_eq(a->path, b->path) && a->per_row == b->per_row &&
+                access_equal(&a->at, &b->at);
+    for (int i = 0; same && i < a->nin; i++) {
+        same = a->in[i] == b->in[i];
+    }
+    return same;
 }
 
 bool kernel_equal(const Kernel *a, const Kernel *b)
@@ -178,13 +184,13 @@ bool kernel_equal(const Kernel *a, const Kernel *b)
         }
     }
     for (int i = 0; i < a->nscalars; i++) {
-        if (!scalar_same(&a->scalars[i], &b->scalars[i])) {
+        if (!scalar_equal(&a->scalars[i], &b->scalars[i])) {
             return false;
         }
     }
     for (int i = 0; i < a->noutputs; i++) {
         if (a->outputs[i].scalar != b->outputs[i].scalar ||
-            !access_same(&a->outputs[i].at, &b->outputs[i].at)) {
+            !access_equal(&a->outputs[i].at, &b->outputs[i].at)) {
             return false;
         }
     }

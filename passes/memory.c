@@ -73,11 +73,6 @@ static int by_size(const void *x, const void *y)
     return a->first != b->first ? (a->first < b->first ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-static int64_t aligned(int64_t bytes)
-{
-    return (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
-}
-
 static bool overlap_in_time(const Buffer *a, const Buffer *b)
 {
     return a->first <= b->last && b->first <= a->last;
@@ -91,9 +86,9 @@ static int64_t lowest_offset(const Buffer *b, Buffer *const *placed, int n)
         moved = false;
         for (int i = 0; i < n; i++) {
             const Buffer *o = placed[i];
-            if (overlap_in_time(b, o) && offset < o->offset + aligned(o->bytes) &&
-                o->offset < offset + aligned(b->bytes)) {
-                offset = o->offset + aligned(o->bytes);
+            if (overlap_in_time(b, o) && offset < o->offset + arena_aligned(o->bytes) &&
+                o->offset < offset + arena_aligned(b->bytes)) {
+                offset = o->offset + arena_aligned(o->bytes);
                 moved = true;
             }
         }
@@ -105,7 +100,7 @@ static int64_t live_bytes(Buffer *const *all, int n, int launch)
 {
     int64_t sum = 0;
     for (int i = 0; i < n; i++) {
-        sum += all[i]->first <= launch && launch <= all[i]->last ? aligned(all[i]->bytes) : 0;
+        sum += all[i]->first <= launch && launch <= all[i]->last ? arena_aligned(all[i]->bytes) : 0;
     }
     return sum;
 }
@@ -126,7 +121,7 @@ int64_t memory_plan(Arena *arena, Plan *p, GraphPlan *gp, BufferPlace place, int
     for (int i = 0; i < all.n; i++) {
         Buffer *b = all.at[i];
         b->offset = lowest_offset(b, all.at, i);
-        int64_t to = b->offset + aligned(b->bytes);
+        int64_t to = b->offset + arena_aligned(b->bytes);
         end = to > end ? to : end;
     }
     for (int l = -1; l <= gp->nlaunches; l++) {

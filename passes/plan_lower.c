@@ -87,7 +87,7 @@ static void persistent_buffers(Plan *p)
         b->first = 0;
         b->last = INT_MAX;
         b->offset = offset;
-        offset += (b->bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+        offset += arena_aligned(b->bytes);
     }
     p->persistent_bytes = offset;
 }

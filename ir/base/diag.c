@@ -215,6 +215,16 @@ static bool said_before(Diag *d, Loc loc, const char *message)
     return false;
 }
 
+/* Counts and says a message, unless it stands there already; notes that follow share its fate. */
+static void say_once(Diag *d, int *count, Severity severity, Loc loc, const char *message)
+{
+    d->dropped = said_before(d, loc, message);
+    if (d->dropped)
+        return;
+    ++*count;
+    say(d, severity, loc, message);
+}
+
 void diag_error(Diag *d, Loc loc, const char *fmt, ...)
 {
     if (d->errors >= DIAG_MAX_ERRORS) {
@@ -227,26 +237,16 @@ void diag_error(Diag *d, Loc loc, const char *fmt, ...)
     }
     va_list ap;
     va_start(ap, fmt);
-    const char *message = format(d, fmt, ap);
+    say_once(d, &d->errors, ERROR, loc, format(d, fmt, ap));
     va_end(ap);
-    d->dropped = said_before(d, loc, message);
-    if (d->dropped)
-        return;
-    d->errors++;
-    say(d, ERROR, loc, message);
 }
 
 void diag_warning(Diag *d, Loc loc, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    const char *message = format(d, fmt, ap);
+    say_once(d, &d->warnings, WARNING, loc, format(d, fmt, ap));
     va_end(ap);
-    d->dropped = said_before(d, loc, message);
-    if (d->dropped)
-        return;
-    d->warnings++;
-    say(d, WARNING, loc, message);
 }
 
 void diag_note(Diag *d, Loc loc, const char *fmt, ...)
