@@ -54,6 +54,30 @@ static int64_t max_skips(Emit *e)
     return n > 0 ? attrs_int(&scalers[0]->attrs, ATTR_max_skips, 0) : 0;
 }
 
+/* The gradients that the scaler looks at, by the number that step.first_bad has. */
+static bool checked_emit(Emit *e)
+{
+    int n;
+    Decl **scalers = module_decls(e, DECL_scaler, &n);
+    const Attrs *as = n > 0 ? &scalers[0]->attrs : NULL;
+    const Attr *names = as != NULL ? attrs_find(as, ATTR_checked) : NULL;
+    const Attr *ops = as != NULL ? attrs_find(as, ATTR_checked_ops) : NULL;
+    const Attr *lines = as != NULL ? attrs_find(as, ATTR_checked_lines) : NULL;
+    if (names == NULL || ops == NULL || lines == NULL) {
+        return false;
+    }
+    ln(e, "static const struct {");
+    ln(e, "    const char *tensor, *op;");
+    ln(e, "    int line;");
+    ln_open(e, "} checked[] =");
+    for (int i = 0; i < names->strs.n; i++) {
+        ln(e, "{%s, %s, %lld},", quoted(e->arena, names->strs.v[i]),
+           quoted(e->arena, ops->strs.v[i]), (long long)lines->ints.v[i]);
+    }
+    ln_close(e, ";");
+    return true;
+}
+
 static void step_done(Emit *e, const HostText *h, int g, int line)
 {
     const char *loss = loss_field(e, h, g), *rate = h->graphs[g].rate;
@@ -61,6 +85,8 @@ static void step_done(Emit *e, const HostText *h, int g, int line)
     const char *scale = number_field(e, h, g, "step.scale");
     const char *next = number_field(e, h, g, "step.scale_next");
     const char *skipped = number_field(e, h, g, "step.skipped");
+    const char *bad = number_field(e, h, g, "step.first_bad");
+    bool named = bad != NULL && checked_emit(e);
     ln_open(e, "const MpcStep done =");
     ln(e, ".samples = vars->samples,");
     if (loss != NULL) {
@@ -78,7 +104,13 @@ static void step_done(Emit *e, const HostText *h, int g, int line)
     if (skipped != NULL) {
         ln(e, ".skipped = s.%s, .max_skips = %lld,", skipped, (long long)max_skips(e));
     }
-    ln(e, ".line = %d,", line);
+    if (named) {
+        ln(e, ".tensor = s.%s < 0 ? NULL : checked[s.%s].tensor,", bad, bad);
+        ln(e, ".op = s.%s < 0 ? NULL : checked[s.%s].op,", bad, bad);
+        ln(e, ".line = s.%s < 0 ? %d : checked[s.%s].line,", bad, line, bad);
+    } else {
+        ln(e, ".line = %d,", line);
+    }
     ln_close(e, ";");
     ln_blank(e);
     ln(e, "mpc_step_done(r, &done);");

@@ -2,7 +2,7 @@
  *
  * Needs:   gradients as `gradients %g1, .. {params}`; markers of scaler, clipping and optimizers behind it.
  * Leaves:  plain ops; results for parameters, moments, step counters and scalers; the host's "step.grad_norm",
- *          "step.skipped", "step.scale", "step.scale_next"; no marker.
+ *          "step.skipped", "step.first_bad", "step.scale", "step.scale_next"; no marker.
  *
  *   %t = optimizer_step %g     ->   %s = sum of squares of the gradients, f64
  *     {optimizer, scaler}           %bad = not (isfinite %s)
@@ -46,6 +46,7 @@ typedef struct Scaling {
     PassCtx *c;
     Graph *g;
     Builder b;
+    Node *first_bad; /* i32, see find_first_bad(); NULL before the first check */
     NodeMap sets;    /* marker -> GradSet */
     NodeMap scalers; /* gradients -> the scaler of its loss */
     VEC(Flag) flags;
@@ -273,6 +274,50 @@ static void multiply(Scaling *s, Grad *g, Node *factor, const char *name)
     g->value = op2(s, OP_mul, g->value, cast);
 }
 
+/* The number that a gradient has among those of all checks of this scaler; says what and where it is. */
+static int64_t note_checked(Scaling *s, const Decl *scaler, const Grad *g)
+{
+    Decl *d = module_find(s->c->m, DECL_scaler, scaler->name);
+    const Attr *names = attrs_find(&d->attrs, ATTR_checked);
+    const Attr *ops = attrs_find(&d->attrs, ATTR_checked_ops);
+    const Attr *lines = attrs_find(&d->attrs, ATTR_checked_lines);
+    int n = names != NULL && ops != NULL && lines != NULL ? names->strs.n : 0;
+    const char **name = ARENA_ARRAY(s->c->arena, const char *, n + 1);
+    const char **op = ARENA_ARRAY(s->c->arena, const char *, n + 1);
+    int64_t *line = ARENA_ARRAY(s->c->arena, int64_t, n + 1);
+    for (int i = 0; i < n; i++) {
+        name[i] = names->strs.v[i];
+        op[i] = ops->strs.v[i];
+        line[i] = lines->ints.v[i];
+    }
+    name[n] = g->param;
+    op[n] = op_info[g->value->op].name;
+    line[n] = g->value->loc.line;
+    attrs_set_strs(s->c->arena, &d->attrs, ATTR_checked, n + 1, name);
+    attrs_set_strs(s->c->arena, &d->attrs, ATTR_checked_ops, n + 1, op);
+    attrs_set_ints(s->c->arena, &d->attrs, ATTR_checked_lines, n + 1, line);
+    return n;
+}
+
+/* For the log: the number of the first gradient that is not finite, -1 where all are. */
+static void find_first_bad(Scaling *s, GradSet *set, const Decl *optimizer, const Decl *scaler)
+{
+    int64_t *numbers = ARENA_ARRAY(s->c->scratch, int64_t, set->n);
+    for (int i = 0; i < set->n; i++) {
+        if (pass_optimizes(optimizer, set->v[i].param)) {
+            numbers[i] = note_checked(s, scaler, &set->v[i]);
+        }
+    }
+    Node *first = s->first_bad != NULL ? s->first_bad : number(s, DT_i32, -1);
+    for (int i = set->n - 1; i >= 0; i--) {
+        if (pass_optimizes(optimizer, set->v[i].param)) {
+            Node *finite = op1(s, OP_isfinite, sum_of_squares(s, &set->v[i]));
+            first = where(s, finite, first, number(s, DT_i32, (double)numbers[i]));
+        }
+    }
+    s->first_bad = first;
+}
+
 /* Checks, then multiplies an optimizer's gradients by float(1 / scale). */
 static void unscale(Scaling *s, const Node *n, GradSet *set, const Decl *optimizer,
                     const Decl *scaler)
@@ -301,6 +346,7 @@ static void unscale(Scaling *s, const Node *n, GradSet *set, const Decl *optimiz
     s->b.name = "found_inf";
     Node *bad = op1(s, OP_not, op1(s, OP_isfinite, sum_all(s, found, squares)));
     s->b.name = NULL;
+    find_first_bad(s, set, optimizer, scaler);
     vec_push(s->c->scratch, &s->flags, ((Flag){optimizer, scaler, bad}));
     s->b.why = WHY_UPDATE "gradients divided by the loss scale";
     Node *inverse64 = op2(s, OP_div, number(s, DT_f64, 1), f64(s, scale_arg(s, scaler)));
@@ -605,6 +651,7 @@ static void report_scaler(Scaling *s)
     }
     Node *scale = scale_arg(s, s->flags.at[0].scaler);
     host_result(s, "step.skipped", bad);
+    host_result(s, "step.first_bad", s->first_bad);
     host_result(s, "step.scale", scale);
     for (int i = 0; i < s->g->nresults; i++) {
         if (str_eq(s->g->results[i].name, "step.scale_next")) {

@@ -20,6 +20,8 @@ for optimizer in 'SGD(model, lr = 0.1)' 'AdamW(model, lr = 0.01)'; do
     same "$(field skipped step "${name}_run" | grep -n true | cut -d: -f1 | xargs)" '4 8' "$name: skipped"
     same "$(last skips end "$name")" 2 "$name: skips at the end"
     line=$(last line overflow "$name")
+    grep '"event": *"overflow"' "$log" | grep '"tensor": *"fc1.weight","op": *"matmul"' >/dev/null ||
+        fail "$name: the overflow record does not name what overflowed"
     [[ $line =~ ^[0-9]+$ ]] && ((line > 0)) || fail "$name: the overflow record has no line: '$line'"
     # The terminal's line shows it, too.
     grep -q 'skips=2' "${name}_run/said" || fail "$name: the closing line does not count the skips"
