@@ -44,12 +44,33 @@ static bool options_emit(Emit *e)
 
 /* ---- tensors --------------------------------------------------------------------------------------- */
 
+static const Node *behind_moves(const Node *n)
+{
+    while (n->nin == 1 && op_info[n->op].kind == KIND_Move) {
+        n = n->in[0];
+    }
+    return n;
+}
+
+/* The type that the graphs cast a parameter to: where it has a copy in that type, or a cast of its own. */
 static DType used_as(const Emit *e, const Tensor *t)
 {
     for (int i = 0; i < e->m->ntensors; i++) {
         const Tensor *copy = e->m->tensors[i];
         if (copy->role == TENSOR_working && str_eq(copy->of, t->name)) {
             return copy->dtype;
+        }
+    }
+    for (int i = 0; i < e->m->ngraphs; i++) {
+        const Graph *g = e->m->graphs[i];
+        for (int k = 0; k < g->nnodes; k++) {
+            const Node *n = g->nodes[k];
+            const Node *arg =
+                n->op == OP_cast && dtype_is_low(n->dtype) ? behind_moves(n->in[0]) : NULL;
+            const char *param = arg != NULL ? attrs_str(&arg->attrs, ATTR_param) : NULL;
+            if (param != NULL && str_eq(param, t->name)) {
+                return n->dtype;
+            }
         }
     }
     return DT_none;
@@ -88,8 +109,9 @@ static void tensors_emit(Emit *e)
            tensor_role_name[t->role], dtype_info[t->dtype].name);
         ln(e, ".rank = %d, .dims = {%s}, .offset = 0x%06llx,", t->dims.rank,
            dims->n > 0 ? dims->at : "0", (long long)b->offset);
+        DType used = t->role == TENSOR_param ? used_as(e, t) : DT_none;
         ln(e, "%s, .used_as = MPC_DT_%s, .line = %d,", init_text(e, t),
-           used_as(e, t) == DT_none ? "none" : dtype_info[used_as(e, t)].name, t->loc.line);
+           used == DT_none ? "none" : dtype_info[used].name, t->loc.line);
         ln_close(e, ",");
     }
     ln_close(e, ";");
@@ -210,14 +232,15 @@ static const char *precision_text(Emit *e)
     if (e->m->precision == DT_none || e->m->precision == DT_f32) {
         return "f32";
     }
-    int scalers, copies = 0;
+    int scalers;
     module_decls(e, DECL_scaler, &scalers);
+    bool masters = false;
     for (int i = 0; i < e->m->ntensors; i++) {
-        copies += e->m->tensors[i]->role == TENSOR_working;
+        const Tensor *t = e->m->tensors[i];
+        masters |= t->role == TENSOR_param && t->dtype == DT_f32;
     }
     return arena_printf(e->arena, "%s (autocast%s%s)", precision_key(e->m),
-                        scalers > 0 ? ", dynamic loss scale" : "",
-                        copies > 0 ? ", f32 masters" : "");
+                        scalers > 0 ? ", dynamic loss scale" : "", masters ? ", f32 masters" : "");
 }
 
 static int64_t parameter_count(const Module *m)

@@ -19,7 +19,7 @@ within() {
         ((low > 0 && low <= full)) || fail "$what: $low bytes in $type, $full in f32"
     done
 }
-within "$examples/digits.mpt" "digits, casts while packing" --pass=-master
+within "$examples/digits.mpt" "digits, casts while packing"
 
 cat >deep.mpt <<'END'
 data rows = csv("rows.csv") -> (x: f32[64] = columns("a".."b"), label: i32)

@@ -14,7 +14,7 @@ static Machine program(void)
     Machine mc = machine_new("program");
     Graph *g = graph_new(mc.arena, "step", GRAPH_Step);
     module_graph(mc.m, g);
-    uint8_t sym = (uint8_t)graph_sym(g, "B", 8);
+    uint8_t sym = (uint8_t)graph_sym(g, "B", 16);
     Dims x = {2, {{.k = 1, .sym = {sym, 0}}, dim_of(5)}}, y = {1, {x.d[0]}};
     Dims w = {2, {dim_of(3), dim_of(5)}}, b = {1, {dim_of(3)}};
     Builder at = {.graph = g, .diag = mc.diag, .amp = DT_f16};
