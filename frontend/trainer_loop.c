@@ -1,0 +1,188 @@
+/* trainer_loop.c: the lines of a trainer's loop, from the optimizer to the end of the last epoch.
+ *
+ * What is decided here is only the shape; docs/LANGUAGE.md has the table of keys and defaults. The
+ * order inside an update is backward (of each of its batches), unscale, clip, step, update of the
+ * scale, schedule, clear.
+ */
+#include "frontend/loops.h"
+
+static void optimizer(Loop *l)
+{
+    Trainer *t = &l->t;
+    bool sgd = trainer_is(t, KEY_optim, "sgd"), adamw = trainer_is(t, KEY_optim, "adamw");
+    Text *args = text_new(l->m.arena);
+    if (t->given[KEY_momentum])
+        text_puts(args, ", momentum = __momentum__");
+    if (trainer_flag(t, KEY_nesterov))
+        text_puts(args, ", nesterov = true");
+    if (t->given[KEY_adam_beta1] || t->given[KEY_adam_beta2])
+        text_puts(args, ", betas = (__adam_beta1__, __adam_beta2__)");
+    if (t->given[KEY_adam_epsilon])
+        text_puts(args, ", eps = __adam_epsilon__");
+    if (adamw || t->given[KEY_weight_decay])
+        text_puts(args, ", weight_decay = __weight_decay__"); /* AdamW's own default is not 0 */
+    loop_line(l, KEY_optim, "%s = %s(%s, lr = __learning_rate__%s)", l->optimizer,
+              sgd     ? "SGD"
+              : adamw ? "AdamW"
+                      : "Adam",
+              l->model, args->at);
+}
+
+static bool limited(const Loop *l)
+{
+    const Ast *n = l->t.given[KEY_max_steps];
+    bool negative = n && n->kind == AST_unary && n->op == AST_OP_neg; /* -1: not limited */
+    return n && !negative;
+}
+
+static bool accumulates(const Loop *l)
+{
+    const Ast *n = l->t.value[KEY_gradient_accumulation_steps];
+    return n->kind != AST_int || n->ival != 1;
+}
+
+/* The updates of an epoch; the last one may have fewer batches than the others. */
+static const char *updates(Loop *l)
+{
+    return arena_printf(l->m.arena,
+                        accumulates(l) ? "((len(%s) + __gradient_accumulation_steps__ - 1) // "
+                                         "__gradient_accumulation_steps__)"
+                                       : "len(%s)",
+                        l->train);
+}
+
+static void schedule(Loop *l)
+{
+    Trainer *t = &l->t;
+    const char *name = t->value[KEY_lr_scheduler_type]->name;
+    const char *total = limited(l)
+                            ? "__max_steps__"
+                            : arena_printf(l->m.arena, "__num_train_epochs__ * %s", updates(l));
+    const char *warmup = "__warmup_steps__";
+    if (t->given[KEY_warmup_ratio] && trainer_is_zero(t, KEY_warmup_steps))
+        warmup = arena_printf(l->m.arena, "ceil(__warmup_ratio__ * (%s))", total);
+    Text *args = text_new(l->m.arena);
+    if (!str_eq(name, "constant"))
+        text_printf(args, ", num_warmup_steps = %s", warmup);
+    if (str_eq(name, "linear") || str_eq(name, "cosine"))
+        text_printf(args, ", num_training_steps = %s", total);
+    if (str_eq(name, "step"))
+        text_puts(args, ", step_size = __lr_step_size__, gamma = __lr_gamma__");
+    loop_line(l, KEY_lr_scheduler_type, "%s = get_scheduler(\"%s\", %s%s)", l->scheduler, name,
+              l->optimizer, args->at);
+}
+
+static void setup(Loop *l)
+{
+    Trainer *t = &l->t;
+    if (t->given[KEY_seed])
+        loop_line(l, KEY_seed, "set_seed(__seed__)");
+    if (t->given[KEY_output_dir])
+        loop_line(l, KEY_output_dir, "set_output_dir(__output_dir__)");
+    loop_line(l, KEY_model, "%s = __model__", l->model);
+    optimizer(l);
+    loop_line(l, KEY_train_dataset,
+              "%s = loader(__train_dataset__, batch_size = __per_device_train_batch_size__, "
+              "shuffle = __shuffle__%s)",
+              l->train, trainer_flag(t, KEY_dataloader_drop_last) ? ", drop_last = true" : "");
+    schedule(l);
+    if (trainer_flag(t, KEY_fp16))
+        loop_line(l, KEY_fp16, "%s = GradScaler()", l->scaler);
+    trainer_best_start(l);
+    if (l->counts)
+        loop_line(l, KEY_COUNT, "%s = 0", l->step);
+}
+
+void trainer_forward(Loop *l)
+{
+    Trainer *t = &l->t;
+    bool fp16 = trainer_flag(t, KEY_fp16), bf16 = trainer_flag(t, KEY_bf16);
+    const char *smoothing = t->given[KEY_label_smoothing_factor]
+                                ? ", label_smoothing = __label_smoothing_factor__"
+                                : "";
+    if (fp16 || bf16)
+        loop_line(l, fp16 ? KEY_fp16 : KEY_bf16, "with autocast(%s) {", fp16 ? "f16" : "bf16");
+    loop_line(l, KEY_model, "logits = %s(%s)", l->model, l->inputs);
+    loop_line(l, KEY_loss, "loss = __loss__(logits, batch.%s%s)", l->label, smoothing);
+    if (fp16 || bf16)
+        loop_line(l, KEY_COUNT, "}");
+}
+
+/* Gradients are those of the mean over all samples of an update. */
+static void backward(Loop *l)
+{
+    const char *average = accumulates(l) ? ", average = true" : "";
+    if (trainer_flag(&l->t, KEY_fp16))
+        loop_line(l, KEY_fp16, "backward(%s.scale(loss)%s)", l->scaler, average);
+    else
+        loop_line(l, KEY_loss, "backward(loss%s)", average);
+    if (accumulates(l))
+        loop_line(l, KEY_gradient_accumulation_steps,
+                  "if (%s + 1) %% __gradient_accumulation_steps__ == 0 or %s + 1 == len(%s) {",
+                  l->micro, l->micro, l->train);
+}
+
+static void update(Loop *l)
+{
+    Trainer *t = &l->t;
+    bool scaled = trainer_flag(t, KEY_fp16);
+    if (scaled)
+        loop_line(l, KEY_fp16, "%s.unscale(%s)", l->scaler, l->optimizer);
+    if (!trainer_is_zero(t, KEY_max_grad_norm))
+        loop_line(l, KEY_max_grad_norm, "clip_grad_norm(%s, __max_grad_norm__)", l->model);
+    if (scaled) {
+        loop_line(l, KEY_fp16, "%s.step(%s)", l->scaler, l->optimizer);
+        loop_line(l, KEY_fp16, "%s.update()", l->scaler);
+    } else {
+        loop_line(l, KEY_optim, "%s.step()", l->optimizer);
+    }
+    loop_line(l, KEY_lr_scheduler_type, "%s.step()", l->scheduler);
+    loop_line(l, KEY_optim, "zero_grad(%s)", l->optimizer);
+}
+
+static bool logs_every_step(const Loop *l)
+{
+    const Ast *n = l->t.value[KEY_logging_steps];
+    return n->kind == AST_int && n->ival == 1;
+}
+
+void trainer_loop(Loop *l)
+{
+    Trainer *t = &l->t;
+    bool by_steps = trainer_is(t, KEY_eval_strategy, "steps");
+    bool by_epoch = t->given[KEY_eval_strategy] ? trainer_is(t, KEY_eval_strategy, "epoch")
+                                                : t->given[KEY_eval_dataset] != NULL;
+    l->counts = by_steps || limited(l) || !logs_every_step(l);
+    setup(l);
+    if (limited(l))
+        loop_line(l, KEY_max_steps, "for %s in 0..(__max_steps__ + %s - 1) // %s {", l->epoch,
+                  updates(l), updates(l));
+    else
+        loop_line(l, KEY_num_train_epochs, "for %s in 0..__num_train_epochs__ {", l->epoch);
+    if (accumulates(l))
+        loop_line(l, KEY_train_dataset, "for %s, batch in enumerate(%s) {", l->micro, l->train);
+    else
+        loop_line(l, KEY_train_dataset, "for batch in %s {", l->train);
+    trainer_forward(l);
+    backward(l);
+    update(l);
+    if (l->counts)
+        loop_line(l, KEY_COUNT, "%s += 1", l->step);
+    if (logs_every_step(l))
+        loop_line(l, KEY_logging_steps, "log(loss)");
+    else
+        loop_line(l, KEY_logging_steps, "if %s %% __logging_steps__ == 0 { log(loss) }", l->step);
+    if (by_steps) {
+        loop_line(l, KEY_eval_steps, "if %s %% __eval_steps__ == 0 {", l->step);
+        trainer_evaluation(l);
+        loop_line(l, KEY_COUNT, "}");
+    }
+    if (limited(l))
+        loop_line(l, KEY_max_steps, "if %s == __max_steps__ { break }", l->step);
+    if (accumulates(l))
+        loop_line(l, KEY_COUNT, "}");
+    loop_line(l, KEY_COUNT, "}");
+    if (by_epoch)
+        trainer_evaluation(l);
+    loop_line(l, KEY_COUNT, "}");
+}
