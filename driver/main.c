@@ -13,6 +13,7 @@
 #include "codegen/codegen.h"
 #include "driver/check_data.h"
 #include "driver/explain.h"
+#include "driver/fmt.h"
 #include "driver/options.h"
 #include "driver/toolchain.h"
 #include "frontend/frontend.h"
@@ -428,6 +429,9 @@ static int compile(Job *j)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && str_eq(argv[1], "fmt")) {
+        return fmt_main(argc - 1, argv + 1);
+    }
     Job j = {.arena = arena_new(), .start = seconds()};
     int status = STATUS_done;
     if (!options_parse(j.arena, &j.opt, argc, argv)) {

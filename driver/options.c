@@ -87,7 +87,8 @@ MPC_PRINTF(1, 2) static bool usage(const char *fmt, ...)
 
 void options_help(void)
 {
-    puts("usage: mpc FILE.mpt|FILE.ir [-o OUT] [options]\n\n"
+    puts("usage: mpc FILE.mpt|FILE.ir [-o OUT] [options]\n"
+         "       mpc fmt [-w | --check] FILE.mpt...\n\n"
          "Compiles a model and its training loop to one native training program.\n");
     for (int i = 0; i < ROWS; i++) {
         const OptionRow *r = &table[i];

@@ -18,6 +18,9 @@ AstFile *frontend_parse(Arena *a, Diag *d, const SourceFile *source);
 /* The tokens of a file, one a line (--emit=tokens). */
 void frontend_print_tokens(Arena *a, Diag *d, const SourceFile *source, Text *out);
 
+/* The file in its canonical layout (mpc fmt); false after errors. */
+bool frontend_format(Arena *a, Diag *d, const SourceFile *source, Text *out);
+
 /* Rewrites each trainer block to the explicit loop; the result is a new file whose other items are
  * shared with the old one. A file without one comes back as it is. */
 AstFile *frontend_expand_trainer(Arena *a, Diag *d, const AstFile *file);
