@@ -127,10 +127,5 @@ const char *buffer_place(Emit *e, const GraphPlan *gp, const Buffer *b)
     if (b->place == PLACE_field) {
         return field_place(e, gp, b);
     }
-    for (int i = 0; i < e->plan->nbuffers; i++) {
-        if (e->plan->buffers[i] == b) {
-            return arena_printf(e->arena, "%s(arena)", e->buffer[i]);
-        }
-    }
-    ICE("buffer %s is not in the plan", b->name);
+    return arena_printf(e->arena, "%s(arena)", e->buffer[b->id]);
 }

@@ -64,8 +64,12 @@ int batch_field(Emit *e, const Decl *loader, const char *name);
 
 /* tables.c, data_tables.c: MpcProgram and what it points to. */
 void tables_emit(Emit *e, const HostText *h);
+const char *precision_key(const Module *m); /* "fp16" */
 int label_checks_emit(Emit *e);
 int data_tables_emit(Emit *e, const HostText *h); /* returns the number of label checks */
+/* memory_plan.c: the plan's table, before MpcProgram, and the member of it. */
+void memory_plan_emit(Emit *e);
+void memory_plan_member(Emit *e);
 typedef struct FieldDecl {
     const char *name;
     DType dtype;

@@ -1,4 +1,4 @@
-/* tables.c: what a program says of itself to the runtime: options, tensors, plan, modules, MpcProgram. */
+/* tables.c: what a program says of itself to the runtime: options, tensors, modules, MpcProgram. */
 #include <limits.h>
 #include <string.h>
 
@@ -118,56 +118,7 @@ static void tensors_emit(Emit *e)
     ln_blank(e);
 }
 
-/* ---- plan and modules ------------------------------------------------------------------------------ */
-
-static int plan_emit(Emit *e)
-{
-    const Plan *p = e->plan;
-    int rows = 0;
-    ln_open(e, "static const MpcPlanRow plan[] =");
-    for (int i = 0; i < p->nbuffers; i++) {
-        const Buffer *b = p->buffers[i];
-        bool lasting = b->place == PLACE_persistent;
-        if ((!lasting && b->place != PLACE_transient) || b->bytes == 0) {
-            continue;
-        }
-        const char *what =
-            arena_printf(e->arena, "%s %s  %s%s%s", shape_text(e->arena, b->graph, &b->dims),
-                         dtype_info[b->dtype].name, b->what != NULL ? b->what : b->name,
-                         lasting ? "" : ", in ", lasting ? "" : b->graph->name);
-        ln(e, "{%s, 0x%06llx, %lld, %d, %d, %s},", quoted(e->arena, b->name),
-           (long long)(b->offset + (lasting ? 0 : p->persistent_bytes)), (long long)b->bytes,
-           lasting ? -1 : b->first, lasting ? -1 : b->last, quoted(e->arena, what));
-        rows++;
-    }
-    ln_close(e, ";");
-    ln_blank(e);
-    return rows;
-}
-
-/* Names of the launches of the first training graph, which the plan's rows count by. */
-static int kernels_emit(Emit *e)
-{
-    const GraphPlan *gp = NULL;
-    for (int g = 0; g < e->plan->ngraphs && gp == NULL; g++) {
-        gp = e->plan->graphs[g].graph->role == GRAPH_Step ? &e->plan->graphs[g] : NULL;
-    }
-    if (gp == NULL || gp->nlaunches == 0) {
-        return 0;
-    }
-    ln_open(e, "static const char *const kernels[] =");
-    for (int l = 0; l < gp->nlaunches; l++) {
-        const Launch *launch = &gp->launches[l];
-        const char *name = launch->calls[0].kernel->name;
-        if (launch->ncalls > 1) {
-            name = arena_printf(e->arena, "%s and %d more", name, launch->ncalls - 1);
-        }
-        ln(e, "%s,", quoted(e->arena, name));
-    }
-    ln_close(e, ";");
-    ln_blank(e);
-    return gp->nlaunches;
-}
+/* ---- modules ------------------------------------------------------------------------------ */
 
 static const char *module_path(Arena *a, const char *name)
 {
@@ -220,7 +171,7 @@ static int modules_emit(Emit *e)
 
 /* ---- the whole ------------------------------------------------------------------------------------- */
 
-static const char *precision_key(const Module *m)
+const char *precision_key(const Module *m)
 {
     return m->precision == DT_f16    ? "fp16"
            : m->precision == DT_none ? "f32"
@@ -285,7 +236,8 @@ void tables_emit(Emit *e, const HostText *h)
         tensors_emit(e);
     }
     int nvars = host_vars_emit(e, h);
-    int nplan = plan_emit(e), nkernels = kernels_emit(e), nmodules = modules_emit(e);
+    int nmodules = modules_emit(e);
+    memory_plan_emit(e);
     bool refreshes = false;
     for (int i = 0; i < e->m->ntensors; i++) {
         refreshes |= e->m->tensors[i]->role == TENSOR_working;
@@ -306,9 +258,8 @@ void tables_emit(Emit *e, const HostText *h)
     table(e, "label_checks", nchecks);
     table(e, "loaders", h->nloaders);
     table(e, "tensors", ntensors);
-    table(e, "plan", nplan);
     table(e, "modules", nmodules);
-    table(e, "kernels", nkernels);
+    memory_plan_member(e);
     ln(e, ".vars = variables, .n_vars = %d,", nvars);
     host_fingerprints_emit(e);
     ln(e, ".parameters = %lld,", (long long)parameter_count(e->m));

@@ -328,7 +328,7 @@ static bool batches_arrive(Job *j)
 static int back(Job *j)
 {
     const Options *o = &j->opt;
-    if (o->emit == EMIT_none || o->emit == EMIT_ir) {
+    if ((o->emit == EMIT_none && o->plan == PLAN_no) || o->emit == EMIT_ir) {
         FILE *f = o->emit == EMIT_ir ? output_open(j) : stdout;
         if (f == NULL) {
             return STATUS_failed;
@@ -346,12 +346,18 @@ static int back(Job *j)
             return STATUS_usage;
         }
     }
-    if (o->emit != EMIT_kernels && !batches_arrive(j)) {
+    if (o->emit != EMIT_kernels && o->emit != EMIT_none && !batches_arrive(j)) {
         return STATUS_usage;
     }
     const PlanOptions opt = {.isa = j->cpu.isa};
     Plan *plan = plan_module(j->arena, j->m, &opt);
     stage(j, "plan");
+    if (o->plan != PLAN_no) {
+        codegen_plan(stdout, plan, o->plan == PLAN_full);
+    }
+    if (o->emit == EMIT_none) {
+        return STATUS_done;
+    }
     if (o->emit == EMIT_exe) {
         int status = make_program(j, plan);
         return fflush(stdout) == 0 ? status : STATUS_failed;
@@ -378,7 +384,7 @@ static bool find_tools(Job *j)
         return toolchain_can_write(o->output != NULL ? o->output : default_output(j)) &&
                toolchain_find(&j->tools, j->arena) && toolchain_cpu(&j->tools, o->cpu, &j->cpu);
     }
-    if (o->emit == EMIT_c || o->emit == EMIT_kernels) {
+    if (o->emit == EMIT_c || o->emit == EMIT_kernels || o->plan != PLAN_no) {
         return (str_eq(o->cpu, "native") || toolchain_find(&j->tools, j->arena)) &&
                toolchain_cpu(&j->tools, o->cpu, &j->cpu);
     }

@@ -18,6 +18,7 @@ typedef enum OptionId {
     OPT_level,
     OPT_define,
     OPT_explain,
+    OPT_plan,
     OPT_dump_after,
     OPT_dump_dir,
     OPT_stop_after,
@@ -54,6 +55,7 @@ static const OptionRow table[] = {
     {OPT_level,         "-O",              VALUE_joined,   "0..3",  "optimisation by the C compiler (default 3)"},
     {OPT_define,        "-D",              VALUE_next,     "NAME=VALUE", "default of `option NAME`"},
     {OPT_explain,       "--explain",       VALUE_optional, "text|json", "the type of every op, and which rule decided"},
+    {OPT_plan,          "--plan",          VALUE_optional, "full", "the memory of the program: every buffer, its life, what it is for"},
     {OPT_dump_after,    "--dump-after",    VALUE_joined,   "PASS|all", "print the IR after a pass"},
     {OPT_dump_dir,      "--dump-dir",      VALUE_joined,   "DIR",   "write dumps there, one file a pass"},
     {OPT_stop_after,    "--stop-after",    VALUE_joined,   "PASS",  "run no further pass"},
@@ -201,6 +203,10 @@ static bool set(Arena *a, Options *o, const OptionRow *r, const char *value)
                           : one_of("--explain", value, (const char *const[]){"text", "json"}, 2);
         o->explain = i == 1 ? EXPLAIN_json : EXPLAIN_text;
         return i >= 0;
+    case OPT_plan:
+        i = value == NULL ? 0 : one_of("--plan", value, (const char *const[]){"full"}, 1);
+        o->plan = value == NULL ? PLAN_folded : PLAN_full;
+        return i >= 0;
     case OPT_dump_after: o->dump_after = value; return check_pass("--dump-after", value, true);
     case OPT_dump_dir: o->dump_dir = value; return true;
     case OPT_stop_after: o->stop_after = value; return check_pass("--stop-after", value, false);
@@ -307,7 +313,8 @@ bool options_parse(Arena *a, Options *o, int argc, char **argv)
         }
         i += used;
     }
-    bool views = o->explain != EXPLAIN_no || o->dump_after != NULL || o->stop_after != NULL;
+    bool views = o->explain != EXPLAIN_no || o->plan != PLAN_no || o->dump_after != NULL ||
+                 o->stop_after != NULL;
     if (views && o->output == NULL && !o->emit_given) {
         o->emit = EMIT_none;
     }

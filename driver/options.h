@@ -24,6 +24,8 @@ typedef enum EmitKind {
 
 typedef enum ExplainKind { EXPLAIN_no, EXPLAIN_text, EXPLAIN_json } ExplainKind;
 
+typedef enum PlanView { PLAN_no, PLAN_folded, PLAN_full } PlanView;
+
 typedef VEC(const char *) WordVec;
 
 typedef struct Options {
@@ -37,6 +39,7 @@ typedef struct Options {
     WordVec disabled;      /* names of passes */
     WordVec names, values; /* of -D */
     ExplainKind explain;
+    PlanView plan;
     int level; /* -O */
     DiagColor color;
     DiagFormat diagnostics;

@@ -38,6 +38,7 @@ typedef enum BufferRole {
 extern const char *const buffer_role_name[BUFFER_ROLES];
 
 typedef struct Buffer {
+    int id;             /* in Plan.buffers */
     const char *name;   /* a C identifier, unique in the plan: "fc1_weight", "h1" */
     const char *what;   /* for readers: "relu(fc1(x))", "packed panels of fc1.weight" */
     const Graph *graph; /* NULL: persistent */
@@ -209,6 +210,9 @@ typedef struct GraphPlan {
         const char *name; /* host variable, "step.grad_norm", ... */
     } * numbers_out;
     double flops, bytes; /* a call at the bounds */
+    int64_t transient_bytes,
+        lower_bound; /* of its transients: as placed; largest sum of live ones */
+    int fullest;     /* a launch at which that many live */
 } GraphPlan;
 
 typedef struct Plan {

@@ -116,6 +116,10 @@ static void call(Body *y, Kernel *k, BuiltCalls *out, int level, const char *par
         arena_copy(b->plan->arena, y->operands.at, (size_t)y->operands.n * sizeof(const Buffer *));
     built.call.what = k->what;
     built.call.loc = k->loc;
+    for (int i = 0; i < y->operands.n; i++) {
+        Buffer *own = b->plan->buffers[y->operands.at[i]->id];
+        own->loc = own->role == BUFFER_scratch ? k->loc : own->loc;
+    }
     built.call.kernel = unique(b, y->c, k, part);
     vec_push(b->f->arena, out, built);
 }

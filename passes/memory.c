@@ -2,9 +2,10 @@
  *
  * Needs:   launches in order, buffers bound to calls.
  * Leaves:  first, last and offset of each transient buffer of the graph; no two that live at the same launch overlap.
+ *          The graph's bytes, the least that any placing could take (the largest sum of live buffers), and when.
  *
- * Largest first, each at the lowest offset that is free during its life (greedy by size, as in TFLite's planner;
- * within a few per cent of the bound on the graphs we have; --plan prints both). */
+ * Greedy, as in TFLite's planner: one buffer after the other, each at the lowest offset that is free during its life.
+ * The largest come first; where that takes more than the bound, other orders are tried and the best is kept. */
 #include "passes/schedule.h"
 
 #include <limits.h>
@@ -25,14 +26,9 @@ static void touch(Buffer *b, int launch)
 }
 
 /* Plan buffers are const in calls; the planner is the one that may write them. */
-static Buffer *own(Plan *p, const Buffer *b)
+static Buffer *own(const Plan *p, const Buffer *b)
 {
-    for (int i = 0; i < p->nbuffers; i++) {
-        if (p->buffers[i] == b) {
-            return p->buffers[i];
-        }
-    }
-    ICE("a call reads a buffer that is not in the plan");
+    return p->buffers[b->id];
 }
 
 static void lifetimes(Plan *p, GraphPlan *gp, BufferPlace place)
@@ -64,48 +60,124 @@ static void lifetimes(Plan *p, GraphPlan *gp, BufferPlace place)
     }
 }
 
+/* ---- places ----------------------------------------------------------------------------------------- */
+
+static int by_start(const void *x, const void *y)
+{
+    const Buffer *a = *(Buffer *const *)x, *b = *(Buffer *const *)y;
+    return a->first != b->first ? (a->first < b->first ? -1 : 1) : a->id - b->id;
+}
+
 static int by_size(const void *x, const void *y)
 {
     const Buffer *a = *(Buffer *const *)x, *b = *(Buffer *const *)y;
-    if (a->bytes != b->bytes) {
-        return a->bytes < b->bytes ? 1 : -1;
-    }
-    return a->first != b->first ? (a->first < b->first ? -1 : 1) : strcmp(a->name, b->name);
+    return a->bytes != b->bytes ? (a->bytes < b->bytes ? 1 : -1) : by_start(x, y);
 }
+
+static int by_life(const void *x, const void *y)
+{
+    const Buffer *a = *(Buffer *const *)x, *b = *(Buffer *const *)y;
+    int p = a->last - a->first, q = b->last - b->first;
+    return p != q ? (p < q ? 1 : -1) : by_size(x, y);
+}
+
+/* Bytes times launches. */
+static int by_area(const void *x, const void *y)
+{
+    const Buffer *a = *(Buffer *const *)x, *b = *(Buffer *const *)y;
+    double p = (double)a->bytes * (a->last - a->first + 1);
+    double q = (double)b->bytes * (b->last - b->first + 1);
+    return p != q ? (p < q ? 1 : -1) : by_size(x, y);
+}
+
+static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_life, by_start};
+enum { ORDERS = sizeof orders / sizeof *orders };
 
 static bool overlap_in_time(const Buffer *a, const Buffer *b)
 {
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* The lowest offset that no placed buffer of the same time covers. */
+/* The lowest offset at which b fits among n placed buffers, which are sorted by their offsets. */
 static int64_t lowest_offset(const Buffer *b, Buffer *const *placed, int n)
 {
-    int64_t offset = 0;
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (int i = 0; i < n; i++) {
-            const Buffer *o = placed[i];
-            if (overlap_in_time(b, o) && offset < o->offset + arena_aligned(o->bytes) &&
-                o->offset < offset + arena_aligned(b->bytes)) {
-                offset = o->offset + arena_aligned(o->bytes);
-                moved = true;
-            }
+    int64_t offset = 0, bytes = arena_aligned(b->bytes);
+    for (int i = 0; i < n && placed[i]->offset < offset + bytes; i++) {
+        int64_t end = placed[i]->offset + arena_aligned(placed[i]->bytes);
+        if (end > offset && overlap_in_time(b, placed[i])) {
+            offset = end;
         }
     }
     return offset;
 }
 
-static int64_t live_bytes(Buffer *const *all, int n, int launch)
+static int after_offset(Buffer *const *placed, int n, int64_t offset)
 {
-    int64_t sum = 0;
-    for (int i = 0; i < n; i++) {
-        sum += all[i]->first <= launch && launch <= all[i]->last ? arena_aligned(all[i]->bytes) : 0;
+    int low = 0;
+    while (low < n) {
+        int middle = (low + n) / 2;
+        if (placed[middle]->offset <= offset) {
+            low = middle + 1;
+        } else {
+            n = middle;
+        }
     }
-    return sum;
+    return low;
 }
 
-int64_t memory_plan(Arena *arena, Plan *p, GraphPlan *gp, BufferPlace place, int64_t *lower_bound)
+/* Places all buffers in their order; returns the end of the last. */
+static int64_t place(const BufferVec *all, Buffer **placed)
+{
+    int64_t end = 0;
+    for (int i = 0; i < all->n; i++) {
+        Buffer *b = all->at[i];
+        b->offset = lowest_offset(b, placed, i);
+        int at = after_offset(placed, i, b->offset);
+        memmove(placed + at + 1, placed + at, (size_t)(i - at) * sizeof *placed);
+        placed[at] = b;
+        int64_t to = b->offset + arena_aligned(b->bytes);
+        end = to > end ? to : end;
+    }
+    return end;
+}
+
+static int64_t place_best(Arena *arena, const BufferVec *all, int64_t bound)
+{
+    Buffer **placed = ARENA_ARRAY(arena, Buffer *, all->n);
+    int64_t best = INT64_MAX, end = 0;
+    int order = 0;
+    for (int i = 0; i < ORDERS && best > bound && all->n > 0; i++) {
+        qsort(all->at, (size_t)all->n, sizeof all->at[0], orders[i]);
+        end = place(all, placed);
+        order = end < best ? i : order;
+        best = end < best ? end : best;
+    }
+    if (end > best) {
+        qsort(all->at, (size_t)all->n, sizeof all->at[0], orders[order]);
+        end = place(all, placed);
+    }
+    return end;
+}
+
+/* The largest sum of bytes that live at one launch, and that launch. Buffers may live from before the first (-1) to
+ * behind the last. */
+static void find_bound(Arena *arena, const BufferVec *all, GraphPlan *gp)
+{
+    int64_t *change = ARENA_ARRAY(arena, int64_t, gp->nlaunches + 3), live = 0;
+    for (int i = 0; i < all->n; i++) {
+        change[all->at[i]->first + 1] += arena_aligned(all->at[i]->bytes);
+        change[all->at[i]->last + 2] -= arena_aligned(all->at[i]->bytes);
+    }
+    for (int l = -1; l <= gp->nlaunches; l++) {
+        live += change[l + 1];
+        if (live > gp->lower_bound) {
+            gp->lower_bound = live;
+            gp->fullest = l;
+        }
+    }
+}
+
+void memory_plan(Arena *arena, Plan *p, GraphPlan *gp, BufferPlace place)
 {
     lifetimes(p, gp, place);
     BufferVec all = {0};
@@ -114,19 +186,6 @@ int64_t memory_plan(Arena *arena, Plan *p, GraphPlan *gp, BufferPlace place, int
             vec_push(arena, &all, p->buffers[i]);
         }
     }
-    if (all.n > 0) {
-        qsort(all.at, (size_t)all.n, sizeof all.at[0], by_size);
-    }
-    int64_t end = 0;
-    for (int i = 0; i < all.n; i++) {
-        Buffer *b = all.at[i];
-        b->offset = lowest_offset(b, all.at, i);
-        int64_t to = b->offset + arena_aligned(b->bytes);
-        end = to > end ? to : end;
-    }
-    for (int l = -1; l <= gp->nlaunches; l++) {
-        int64_t live = live_bytes(all.at, all.n, l);
-        *lower_bound = live > *lower_bound ? live : *lower_bound;
-    }
-    return end;
+    find_bound(arena, &all, gp);
+    gp->transient_bytes = place_best(arena, &all, gp->lower_bound);
 }

@@ -62,6 +62,7 @@ Buffer *plan_buffer(Plan *p, const char *name, const Graph *g, BufferPlace place
     b->first = INT_MAX;
     b->last = -1;
     p->buffers = vec_room(p->arena, p->buffers, p->nbuffers, &p->bcap, sizeof p->buffers[0]);
+    b->id = p->nbuffers;
     p->buffers[p->nbuffers++] = b;
     return b;
 }
@@ -272,7 +273,8 @@ static void plan_graph(Plan *p, GraphPlan *gp, Graph *g, const PlanOptions *opt)
     }
     schedule_launches(p->arena, f, &calls, gp);
     add_copies(p, gp, &copies);
-    int64_t bound = 0, bytes = memory_plan(p->arena, p, gp, b.place, &bound);
+    memory_plan(p->arena, p, gp, b.place);
+    int64_t bytes = gp->transient_bytes, bound = gp->lower_bound;
     if (b.place == PLACE_prepare) {
         p->prepare_bytes = bytes > p->prepare_bytes ? bytes : p->prepare_bytes;
     } else {

@@ -10,8 +10,7 @@ bool schedule_in_place(Fusion *f, const Node *value, const Node *arg);
 
 void schedule_launches(Arena *arena, const Fusion *f, const BuiltCalls *calls, GraphPlan *gp);
 
-/* memory.c: lifetimes by launch, then offsets of one graph's transients; returns the bytes they take together and
- * raises *lower_bound to the largest sum of bytes that are live at once. */
-int64_t memory_plan(Arena *arena, Plan *p, GraphPlan *gp, BufferPlace place, int64_t *lower_bound);
+/* memory.c: lifetimes by launch, then offsets of one graph's transients. Sets the graph's bytes and their bound. */
+void memory_plan(Arena *arena, Plan *p, GraphPlan *gp, BufferPlace place);
 
 #endif

@@ -136,11 +136,20 @@ static bool set_log(RtOptions *o, const char *text, RtErr *e)
         return true;                                                                               \
     }
 ACTION(eval)
-ACTION(plan)
 ACTION(summary)
 ACTION(print_config)
 ACTION(help)
 ACTION(version)
+
+static bool set_plan(RtOptions *o, const char *text, RtErr *e)
+{
+    o->plan_full = text && !strcmp(text, "full");
+    if (text && !o->plan_full)
+        return rt_err(e, "--plan: '%s' is not full; nothing behind --plan folds long lists", text);
+    if (RT_ACTION_plan > o->action)
+        o->action = RT_ACTION_plan;
+    return true;
+}
 
 // clang-format off
 static const Flag flags[] = {
@@ -155,7 +164,7 @@ static const Flag flags[] = {
     {"resume",       "[DIR]", "continue the run in --out (default runs/NAME), or DIR's, or a checkpoint", set_resume},
     {"checkpoint-every", "N|Ns", "updates or seconds between checkpoints (default 60s)",            set_checkpoint_every},
     {"eval",         NULL,   "evaluate only, the weights of --init or of the folder of the run",    set_eval},
-    {"plan",         NULL,   "print what memory a run takes, and end",                              set_plan},
+    {"plan",         "[full]", "print what memory a run takes, and end; full: without folding lists", set_plan},
     {"summary",      NULL,   "print modules, shapes and numbers of parameters, and end",            set_summary},
     {"print-config", NULL,   "print every setting and where it came from, and end",                 set_print_config},
     {"log",          "KIND", "what the terminal shows: text, jsonl or none",                        set_log},

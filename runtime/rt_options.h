@@ -38,6 +38,7 @@ typedef struct RtOptions {
     int64_t threads;                            /* 0: as many as there are CPUs */
     uint64_t seed;
     const char *seed_from;
+    bool plan_full; /* --plan=full */
     bool resume;
     const char *resume_path;  /* NULL: that of the folder of the run */
     int64_t checkpoint_steps; /* a checkpoint every so many updates; 0: by time */

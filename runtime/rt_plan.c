@@ -3,6 +3,8 @@
 #include "rt_loader.h"
 #include "rt_run.h"
 
+#include "abi/plan_text.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -52,25 +54,6 @@ size_t rt_plan_without_data(const MpcProgram *p, int threads, size_t base_bytes)
            TOUCHED + TOUCHED_BY_THREAD * (size_t)(threads + p->n_loaders);
 }
 
-static void print_rows(const MpcProgram *p)
-{
-    char size[RT_NUMBER_CHARS];
-    printf("%12s %12s  %-11s %-28s %s\n", "offset", "bytes", "kernels", "buffer", "what");
-    for (int i = 0; i < p->n_plan; i++) {
-        const MpcPlanRow *row = &p->plan[i];
-        char life[32] = "all";
-        if (row->first >= 0)
-            snprintf(life, sizeof life, "%d..%d", row->first, row->last);
-        printf("%12zu %12s  %-11s %-28s %s\n", row->offset,
-               rt_count_text(size, (int64_t)row->bytes), life, row->name,
-               row->what ? row->what : "");
-    }
-    if (p->n_kernels)
-        printf("\nkernels\n");
-    for (int i = 0; i < p->n_kernels; i++)
-        printf("%6d  %s\n", i, p->kernels[i]);
-}
-
 static void print_part(const char *name, size_t bytes)
 {
     char size[RT_NUMBER_CHARS], exact[RT_NUMBER_CHARS];
@@ -83,9 +66,9 @@ void rt_plan_print(const RtOptions *o, int threads, size_t base_bytes)
     const MpcProgram *p = o->program;
     RtPlaces places = {o->data_dir, p->home};
     size_t peak = rt_plan_without_data(p, threads, base_bytes);
-    printf("plan of %s, %s\n\n", p->name, p->precision);
-    print_rows(p);
-    printf("\n");
+    printf("plan of %s, %s\n", p->name, p->precision);
+    plan_text(stdout, &p->plan, o->plan_full);
+    printf("\nthe program\n");
     print_part("arena", p->arena_bytes);
     print_part("scratch of the threads", p->scratch_bytes * (size_t)threads);
     print_part("batches", loader_bytes(p));

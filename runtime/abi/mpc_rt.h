@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "plan_table.h"
+
 enum { MPC_MAX_RANK = 8 };
 
 typedef struct MpcRun MpcRun;
@@ -163,14 +165,6 @@ typedef struct MpcTensor {
     int line;
 } MpcTensor;
 
-/* A row of --plan. */
-typedef struct MpcPlanRow {
-    const char *name;
-    size_t offset, bytes;
-    int first, last;  /* kernels of its first and last use; -1, -1: outlives the step */
-    const char *what; /* "(B, 784) f16  image, scaled" */
-} MpcPlanRow;
-
 /* A row of --summary, in order of declaration; the path's dots give the depth. */
 typedef struct MpcModuleRow {
     const char *path;  /* "" for the model itself */
@@ -209,12 +203,9 @@ typedef struct MpcProgram {
     int n_loaders;
     const MpcTensor *tensors;
     int n_tensors;
-    const MpcPlanRow *plan;
-    int n_plan;
     const MpcModuleRow *modules;
     int n_modules;
-    const char *const *kernels; /* names, for --plan */
-    int n_kernels;
+    MpcPlan plan;
     const char *const *classes; /* class names, or NULL */
     int n_classes;
 

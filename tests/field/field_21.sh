@@ -31,8 +31,8 @@ END
     done
     size=$(printed size $type | tail -n 1)
     holds "$size > 0.75 && $size < 0.98" || fail "$type: the normalised rows have a mean magnitude of $size"
-    ./$type --plan | grep -E " all +norm_(weight|bias|running_var|running_mean) " | grep -v " f32 " && fail "$type: a part of the layer is not f32"
-    ./$type --plan | grep -qE 'norm_running_var +\(2\) f32' || fail "$type: no running variance in the plan"
+    ./$type --plan=full | grep -E " norm.(weight|bias|running_var|running_mean) +\\(" | grep -vE " always +f32 " && fail "$type: a part of the layer is not f32"
+    ./$type --plan=full | grep -qE 'always +f32 .* norm.running_var +\(2\)' || fail "$type: no running variance in the plan"
     # Through a file, too.
     run 0 . ./$type --eval --init ${type}_run/model.safetensors --out ${type}_eval --log text
     [[ $(cat said) != *nan* && $(cat said) != *inf* ]] || fail "$type: the loaded layer: $(cat said)"

@@ -35,7 +35,7 @@ for optimizer in 'Adam(model, lr = 1e-3)' 'SGD(model, lr = 0.1, momentum = 0.9)'
         done
     done
     # Steps too small for 16 bits add up in the f32 master.
-    ./${kind}_f16 --plan | grep -E 'fc_weight +\(2, 2\) f32' >/dev/null || fail "$kind: no f32 master in the plan"
+    ./${kind}_f16 --plan=full | grep -E 'always +f32 .* fc.weight +\(2, 2\)' >/dev/null || fail "$kind: no f32 master in the plan"
 done
 read -r first _ < <(weights Adam_f16 fc.weight)
 holds "$first != 1 && $first - 1 < 0.03 && 1 - $first < 0.03" || fail "20 updates of 1e-3 moved 1 to $first"

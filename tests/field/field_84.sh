@@ -18,11 +18,11 @@ for pair in 'f32:SGD(model, lr = 0.1)' 'f16:AdamW(model, lr = 0.01)'; do
     run 0 'accuracy' ./$type --eval --init ${type}_run/model.safetensors --out ${type}_eval --log text
     grep -qF "$(last found eval $type | cut -c1-6)" said || grep -qF "$(last accuracy eval $type | cut -c1-6)" said ||
         fail "$type: --eval finds other than the run: $(cat said)"
-    # One buffer of a weight's size and role; working copies are their own type.
-    ./$type --plan >plan
-    for name in fc1_weight fc2_weight; do
-        same "$(grep -cE " all +$name +\(.*\) f32 +" plan)" 1 "$type: buffers of $name"
-        same "$(grep -cE " all +${name}_f16 +" plan)" "$([[ $type == f16 ]] && echo 1 || echo 0)" "$type: working copies of $name"
+    # One buffer of a weight's size and role; a working copy where the products outweigh the weight.
+    ./$type --plan=full >plan
+    for name in fc1.weight fc2.weight; do
+        same "$(grep -cE " f32 .* parameter +$name +\(" plan)" 1 "$type: buffers of $name"
+        same "$(grep -cE " f16 .* copy +$name.f16 +\(" plan)" "$([[ $type$name == f16fc1* ]] && echo 1 || echo 0)" "$type: working copies of $name"
     done
     # Nothing else is needed: no interpreter, no library of ours.
     ldd ./$type | grep -vE 'linux-vdso|libm\.|libc\.|ld-linux|libpthread|libz\.' | grep '=>' && fail "$type: further libraries"

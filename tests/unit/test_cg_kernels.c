@@ -75,6 +75,7 @@ static Buffer *buffer(Build *b, const char *name, DType dt, Dims dims)
     b->plan.arena_bytes = b->plan.transient_bytes;
     b->plan.buffers =
         vec_room(b->arena, b->plan.buffers, b->plan.nbuffers, &b->plan.bcap, sizeof(Buffer *));
+    x->id = b->plan.nbuffers;
     b->plan.buffers[b->plan.nbuffers++] = x;
     return x;
 }
