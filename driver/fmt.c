@@ -4,6 +4,7 @@
 #include "driver/fmt.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,10 +99,11 @@ static bool cannot(const char *path)
 static bool replace(Arena *a, const char *path, const Text *text)
 {
     struct stat old;
-    char *aside = arena_printf(a, "%s.XXXXXX", path);
-    if (stat(path, &old) != 0) {
+    char file[PATH_MAX]; /* behind a link, which stays */
+    if (stat(path, &old) != 0 || realpath(path, file) == NULL) {
         return cannot(path);
     }
+    char *aside = arena_printf(a, "%s.XXXXXX", file);
     int fd = mkstemp(aside);
     FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (f == NULL) {
@@ -110,7 +112,7 @@ static bool replace(Arena *a, const char *path, const Text *text)
     bool ok = text_write(text, f) && fflush(f) == 0 && fchmod(fd, old.st_mode & 07777) == 0 &&
               fsync(fd) == 0;
     ok = fclose(f) == 0 && ok;
-    if (!ok || rename(aside, path) != 0) {
+    if (!ok || rename(aside, file) != 0) {
         cannot(path);
         unlink(aside);
         return false;
