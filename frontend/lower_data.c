@@ -14,21 +14,24 @@ static const Dim batch_dim = {.k = 1, .sym = {1, 0}};
 
 static bool data_kind(Lower *l, const Ast *source)
 {
-    static const char *const kinds[] = {"idx", "csv", "tsv"};
-    static const char *const later[] = {"bin", "text", "safetensors"};
+    static const char *const kinds[] = {"idx", "csv", "tsv", "bin"};
+    static const char *const later[] = {"text", "safetensors"};
     const char *name =
         source->kind == AST_call && source->callee->kind == AST_name ? source->callee->name : NULL;
-    for (int i = 0; name != NULL && i < 3; i++) {
+    for (int i = 0; name != NULL && i < 4; i++) {
         if (str_eq(kinds[i], name)) {
             return true;
         }
+    }
+    for (int i = 0; name != NULL && i < 2; i++) {
         if (str_eq(later[i], name)) {
-            lower_error(l, source->loc, "data from `%s` cannot be read yet: idx, csv, tsv", name);
+            lower_error(l, source->loc, "data from `%s` cannot be read yet: idx, csv, tsv, bin",
+                        name);
             return false;
         }
     }
-    const char *near = name == NULL ? NULL : nearest_name(name, kinds, 3);
-    lower_error(l, source->loc, "data comes from idx(...), csv(...) or tsv(...)%s",
+    const char *near = name == NULL ? NULL : nearest_name(name, kinds, 4);
+    lower_error(l, source->loc, "data comes from idx(...), csv(...), tsv(...) or bin(...)%s",
                 near == NULL ? "" : arena_printf(l->arena, ": did you mean `%s`?", near));
     return false;
 }
@@ -53,11 +56,13 @@ static bool data_files(Lower *l, const Ast *decl, Decl *d)
         }
         files[i] = v.s;
     }
+    bool any = str_eq(decl->value->callee->name, "bin");
     int want = str_eq(decl->value->callee->name, "idx") ? decl->list.n : 1;
-    if (args->n != want) {
+    if (any ? args->n < 1 : args->n != want) {
         lower_error(l, decl->value->loc,
-                    want == 1 ? "one file is read here, but %d are given"
-                              : "idx takes one file for each field, but here are %d",
+                    any         ? "bin takes at least one file, but here are %d"
+                    : want == 1 ? "one file is read here, but %d are given"
+                                : "idx takes one file for each field, but here are %d",
                     args->n);
         return false;
     }
@@ -118,11 +123,16 @@ static const char *column_text(Lower *l, const Ast *e)
     return NULL;
 }
 
+static bool has_columns(const char *kind)
+{
+    return str_eq(kind, "csv") || str_eq(kind, "tsv");
+}
+
 static const char *field_columns(Lower *l, const Ast *field, const char *kind, int64_t count)
 {
     const Ast *e = field->value;
     if (e == NULL) {
-        if (!str_eq(kind, "idx") && count != 1) {
+        if (has_columns(kind) && count != 1) {
             lower_error(l, field->loc,
                         "field `%s` has %lld values: say with columns(...) which they are",
                         field->name, (long long)count);
@@ -130,8 +140,8 @@ static const char *field_columns(Lower *l, const Ast *field, const char *kind, i
         }
         return "";
     }
-    if (str_eq(kind, "idx")) {
-        lower_error(l, e->loc, "an idx file has no columns");
+    if (!has_columns(kind)) {
+        lower_error(l, e->loc, "a file of %s has no columns", kind);
         return NULL;
     }
     bool call = e->kind == AST_call && e->callee->kind == AST_name &&
@@ -229,7 +239,7 @@ void data_declare(Lower *l, const Ast *decl)
         return;
     }
     attrs_set_strs(l->arena, &d->decl->attrs, ATTR_fields, d->nfields, text);
-    if (!str_eq(kind, "idx")) {
+    if (has_columns(kind)) {
         attrs_set_strs(l->arena, &d->decl->attrs, ATTR_columns, d->nfields, columns);
     }
     scope_set(l->arena, &l->globals, decl->name, (Val){.kind = VAL_data, .data = d});

@@ -332,7 +332,7 @@ extern const char *const decl_name[DECL_COUNT];
 /* One line of the text form: KIND NAME {attributes}. What each kind carries:
  *   layer      kind(the module's name); its own name is the path of its parameters, the root's is empty
  *   option     type default [shape_bound]
- *   data       kind(idx csv tsv split) files fields columns prepare | of part fraction split_seed
+ *   data       kind(idx csv tsv bin split) files fields columns prepare | of part fraction split_seed
  *   loader     dataset batch_size bound [shuffle] [drop_last]
  *   optimizer  kind(sgd adam adamw) params base_lr momentum ... [nesterov]
  *   scheduler  kind(a row of runtime/abi/schedules.def) optimizer args values(of args, as exprs)

@@ -105,6 +105,17 @@ char *rt_find_data(const RtPlaces *places, const char *path, RtErr *e)
 
 /* ---- tables ---- */
 
+static bool read_table(RtTable *t, RtErr *e)
+{
+    switch (t->decl->kind) {
+    case MPC_DATA_idx: return rt_table_read_idx(t, e);
+    case MPC_DATA_bin: return rt_table_read_bin(t, e);
+    case MPC_DATA_csv:
+    case MPC_DATA_tsv: break;
+    }
+    return rt_table_read_csv(t, e);
+}
+
 bool rt_table_load(RtTable *t, const MpcData *decl, const RtPlaces *places, RtErr *e)
 {
     *t = (RtTable){.decl = decl};
@@ -116,7 +127,7 @@ bool rt_table_load(RtTable *t, const MpcData *decl, const RtPlaces *places, RtEr
     for (int i = 0; i < decl->n_paths; i++)
         if (!(t->files[i] = rt_find_data(places, decl->paths[i], e)))
             return false;
-    if (!(decl->kind == MPC_DATA_idx ? rt_table_read_idx(t, e) : rt_table_read_csv(t, e)))
+    if (!read_table(t, e))
         return false;
     if (t->rows > UINT32_MAX)
         return rt_err(e, "'%s' holds more than 4294967295 samples", t->files[0]);
@@ -133,38 +144,95 @@ void rt_table_free(RtTable *t)
     free(t->column);
     free(t->stride);
     free(t->line);
+    free(t->first_row);
     *t = (RtTable){0};
+}
+
+/* What one file adds to the table. */
+static bool file_bytes(const MpcData *decl, const char *path, size_t *bytes, RtErr *e)
+{
+    if (decl->kind == MPC_DATA_idx)
+        return rt_idx_bytes(path, bytes, e);
+    if (decl->kind == MPC_DATA_bin)
+        return rt_bin_bytes(decl, path, bytes, e);
+    size_t row = sizeof(uint32_t);
+    int64_t rows;
+    for (int i = 0; i < decl->n_fields; i++)
+        row += rt_field_bytes(&decl->fields[i]);
+    bool ok = rt_csv_rows(path, decl->kind == MPC_DATA_tsv, &rows, e);
+    *bytes = ok ? (size_t)rows * row : 0;
+    return ok;
 }
 
 bool rt_table_bytes(const MpcData *decl, const RtPlaces *places, size_t *bytes, RtErr *e)
 {
-    size_t row = decl->kind == MPC_DATA_idx ? 0 : sizeof(uint32_t);
-    for (int i = 0; i < decl->n_fields; i++)
-        row += rt_field_bytes(&decl->fields[i]);
     *bytes = 0;
     for (int i = 0; i < decl->n_paths; i++) {
-        size_t one = 0;
-        int64_t rows = 0;
+        size_t one;
         char *path = rt_find_data(places, decl->paths[i], e);
-        bool ok = path && (decl->kind == MPC_DATA_idx
-                               ? rt_idx_bytes(path, &one, e)
-                               : rt_csv_rows(path, decl->kind == MPC_DATA_tsv, &rows, e));
+        bool ok = path && file_bytes(decl, path, &one, e);
         free(path);
         if (!ok)
             return false;
-        *bytes += decl->kind == MPC_DATA_idx ? one : (size_t)rows * row;
+        *bytes += one;
     }
     return true;
 }
 
 const char *rt_row_text(char *buffer, size_t size, const RtTable *t, int field, int64_t row)
 {
-    if (t->line)
+    int file = t->first_row ? 0 : field;
+    if (t->line) {
         snprintf(buffer, size, "%s:%u", t->files[0], t->line[row]);
-    else
-        snprintf(buffer, size, "'%s', row %lld (counted from 1)", t->files[field],
-                 (long long)row + 1);
+        return buffer;
+    }
+    for (; t->first_row && file + 1 < t->decl->n_paths && row >= t->first_row[file + 1]; file++)
+        ;
+    if (t->first_row)
+        row -= t->first_row[file];
+    snprintf(buffer, size, "'%s', row %lld (counted from 1)", t->files[file], (long long)row + 1);
     return buffer;
+}
+
+/* ---- values ---- */
+
+static bool finite_at(const unsigned char *p, MpcDType dtype)
+{
+    double f64;
+    float f32;
+    uint16_t half;
+    switch (dtype) {
+    case MPC_DT_f64: memcpy(&f64, p, sizeof f64); return __builtin_isfinite(f64);
+    case MPC_DT_f32: memcpy(&f32, p, sizeof f32); return __builtin_isfinite(f32);
+    case MPC_DT_f16: memcpy(&half, p, sizeof half); return (half & 0x7c00) != 0x7c00;
+    case MPC_DT_bf16: memcpy(&half, p, sizeof half); return (half & 0x7f80) != 0x7f80;
+    case MPC_DT_f8e4m3: return (*p & 0x7f) != 0x7f;
+    case MPC_DT_f8e5m2: return (*p & 0x7c) != 0x7c;
+    default: return true;
+    }
+}
+
+bool rt_values_fit(const char *path, const MpcField *f, const unsigned char *data, int64_t first,
+                   int64_t rows, RtErr *e)
+{
+    size_t element = rt_dtype_bytes(f->dtype);
+    int64_t each = rt_field_elements(f);
+    enum { is_Float = true, is_Int = false, is_Bool = true };
+    static const bool looked_at[MPC_DT_COUNT] = {
+#define DTYPE(name, ctype, size, kind, st, doc) [MPC_DT_##name] = is_##kind,
+#include "abi/dtypes.def"
+    };
+    bool is_bool = f->dtype == MPC_DT_bool;
+    if (!looked_at[f->dtype])
+        return true;
+    for (int64_t i = 0; i < rows * each; i++, data += element) {
+        if (is_bool ? *data > 1 : !finite_at(data, f->dtype))
+            return rt_err(e, "'%s', row %lld (counted from 1): %s holds %s", path,
+                          (long long)(first + i / each) + 1, f->name,
+                          is_bool ? "a byte that is neither 0 nor 1, which is no bool"
+                                  : "a value that is not finite");
+    }
+    return true;
 }
 
 /* ---- labels ---- */

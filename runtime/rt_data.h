@@ -1,5 +1,5 @@
 /* rt_data.h: data declarations as tables in memory, and the sets that are parts of them.
- * rt_data.c finds files and checks; rt_data_idx.c and rt_data_csv.c read; rt_split.c makes sets. */
+ * rt_data.c finds files and checks; rt_data_idx.c, rt_data_csv.c and rt_data_bin.c read; rt_split.c makes sets. */
 #ifndef MPC_RT_DATA_H
 #define MPC_RT_DATA_H
 
@@ -13,7 +13,8 @@ typedef struct RtTable {
     unsigned char **column;
     size_t *stride;
     char **files;   /* as found, one a path of the declaration */
-    uint32_t *line; /* csv, tsv: the line of each row; else NULL */
+    uint32_t *line;      /* csv, tsv: the line of each row; else NULL */
+    int64_t *first_row;  /* bin: the first row of each file; else NULL */
 } RtTable;
 
 /* The rows of a set, ascending. NULL rows: all of them. */
@@ -41,9 +42,14 @@ bool rt_table_load(RtTable *t, const MpcData *decl, const RtPlaces *places, RtEr
 void rt_table_free(RtTable *t);
 bool rt_table_read_idx(RtTable *t, RtErr *e); /* files found, the rest empty */
 bool rt_table_read_csv(RtTable *t, RtErr *e);
+bool rt_table_read_bin(RtTable *t, RtErr *e);
+/* Values of a field as a file of numbers has them, `rows` rows from `first` on: all finite, booleans 0 or 1. */
+bool rt_values_fit(const char *path, const MpcField *f, const unsigned char *data, int64_t first,
+                   int64_t rows, RtErr *e);
 /* Bytes the table will take, for --plan, from headers and sizes alone. */
 bool rt_table_bytes(const MpcData *decl, const RtPlaces *places, size_t *bytes, RtErr *e);
 bool rt_idx_bytes(const char *path, size_t *bytes, RtErr *e);
+bool rt_bin_bytes(const MpcData *decl, const char *path, size_t *bytes, RtErr *e);
 bool rt_csv_rows(const char *path, bool tabs, int64_t *rows, RtErr *e);
 
 /* "train.csv:18" or "sample 17 of labels.gz", for messages. */

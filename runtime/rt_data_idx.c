@@ -108,28 +108,6 @@ static void to_native(unsigned char *data, size_t bytes, size_t element)
         }
 }
 
-static bool all_finite(const RtStream *s, const unsigned char *data, size_t bytes,
-                       const IdxHeader *h, const MpcField *f, RtErr *e)
-{
-    size_t element = rt_dtype_bytes(h->dtype);
-    if (h->dtype != MPC_DT_f32 && h->dtype != MPC_DT_f64)
-        return true;
-    for (size_t i = 0; i < bytes / element; i++) {
-        float narrow;
-        double v;
-        if (h->dtype == MPC_DT_f32) {
-            memcpy(&narrow, data + i * element, sizeof narrow);
-            v = (double)narrow;
-        } else {
-            memcpy(&v, data + i * element, sizeof v);
-        }
-        if (!__builtin_isfinite(v))
-            return rt_err(e, "'%s': sample %zu of %s holds a value that is not finite", s->path,
-                          i / (size_t)rt_field_elements(f), f->name);
-    }
-    return true;
-}
-
 static bool read_field(RtTable *t, int field, RtStream *s, RtErr *e)
 {
     const MpcField *f = &t->decl->fields[field];
@@ -158,7 +136,7 @@ static bool read_field(RtTable *t, int field, RtStream *s, RtErr *e)
                       "'%s' is longer than its header says: there is more after %zu bytes of data",
                       s->path, bytes);
     to_native(t->column[field], bytes, rt_dtype_bytes(h.dtype));
-    return all_finite(s, t->column[field], bytes, &h, f, e);
+    return rt_values_fit(s->path, f, t->column[field], 0, t->rows, e);
 }
 
 bool rt_table_read_idx(RtTable *t, RtErr *e)

@@ -56,7 +56,7 @@ typedef struct MpcOption {
     bool fixed; /* compiled in (a layer's width): any other value is refused */
 } MpcOption;
 
-typedef enum MpcDataKind { MPC_DATA_idx, MPC_DATA_csv, MPC_DATA_tsv } MpcDataKind;
+typedef enum MpcDataKind { MPC_DATA_idx, MPC_DATA_csv, MPC_DATA_tsv, MPC_DATA_bin } MpcDataKind;
 
 /* One column, or all from `first` to `last` in the order of the file; last is NULL for one. */
 typedef struct MpcColumns {
@@ -72,7 +72,8 @@ typedef struct MpcField {
     int n_columns;
 } MpcField;
 
-/* A `data` declaration. idx: file i holds field i. csv, tsv: one file. */
+/* A `data` declaration. idx: file i holds field i. csv, tsv: one file. bin: any number of files, one after the
+ * other, of records that hold the fields in their order. */
 typedef struct MpcData {
     const char *name;
     MpcDataKind kind;
