@@ -22,20 +22,6 @@ const Decl *data_source(Emit *e, const Decl *d)
     return d;
 }
 
-const Graph *data_prepare(Emit *e, const Decl *d)
-{
-    for (;;) {
-        const char *name = attrs_str(&d->attrs, ATTR_prepare);
-        if (name != NULL) {
-            return module_find_graph(e->m, name);
-        }
-        if (!is_part(d)) {
-            return NULL;
-        }
-        d = module_find(e->m, DECL_data, attrs_str(&d->attrs, ATTR_of));
-    }
-}
-
 int data_set_number(Emit *e, const char *name)
 {
     int n;
@@ -254,8 +240,7 @@ static void loaders_emit(Emit *e, const HostText *h)
     const Graph **prepare = ARENA_ARRAY(e->arena, const Graph *, h->nloaders + 1);
     int *count = ARENA_ARRAY(e->arena, int, h->nloaders + 1);
     for (int i = 0; i < h->nloaders; i++) {
-        const char *set = attrs_str(&h->loaders[i]->attrs, ATTR_dataset);
-        prepare[i] = data_prepare(e, module_find(e->m, DECL_data, set));
+        prepare[i] = loader_prepare(e->m, h->loaders[i]);
         out[i] = prepared_fields(e, prepare[i], i, &count[i]);
     }
     ln_open(e, "static const MpcLoaderDecl loaders[] =");

@@ -87,16 +87,8 @@ static void visit_prepared(void *ctx, HostStmt *s, HostStmt *loop)
     if (loader == NULL || search->found != NULL) {
         return;
     }
-    const Decl *data = module_find(search->m, DECL_data, attrs_str(&loader->attrs, ATTR_dataset));
-    for (; data != NULL;
-         data = module_find(search->m, DECL_data, attrs_str(&data->attrs, ATTR_of))) {
-        const char *prepare = attrs_str(&data->attrs, ATTR_prepare);
-        if (prepare != NULL && str_eq(prepare, search->g->name)) {
-            search->found = loader;
-        }
-        if (attrs_str(&data->attrs, ATTR_of) == NULL) {
-            break;
-        }
+    if (loader_prepare(search->m, loader) == search->g) {
+        search->found = loader;
     }
 }
 
@@ -110,7 +102,7 @@ const Decl *graph_loader(Emit *e, const Graph *g)
 int batch_field(Emit *e, const Decl *loader, const char *name)
 {
     const Decl *data = module_find(e->m, DECL_data, attrs_str(&loader->attrs, ATTR_dataset));
-    const Graph *prepare = data_prepare(e, data);
+    const Graph *prepare = loader_prepare(e->m, loader);
     if (prepare != NULL) {
         int n = 0;
         for (int i = 0; i < prepare->nresults; i++) {

@@ -77,8 +77,7 @@ typedef struct FieldDecl {
 } FieldDecl;
 FieldDecl *data_fields(Emit *e, const Decl *data,
                        int *n); /* of the set itself, a split's from its parent */
-const Decl *data_source(Emit *e, const Decl *data);   /* behind splits */
-const Graph *data_prepare(Emit *e, const Decl *data); /* NULL: fields as they are */
+const Decl *data_source(Emit *e, const Decl *data); /* behind splits */
 int data_set_number(Emit *e, const char *name);
 
 #endif

@@ -140,12 +140,19 @@ static bool find_in_frame(Lower *l, const char *name, Val *out)
         *out = *v;
         return true;
     }
-    if (f->self == NULL) {
+    bool prepares = l->run != NULL && l->run->graph->role == GRAPH_Prepare;
+    if (f->self == NULL && !prepares) {
         return false;
     }
     if (str_eq(name, "training")) {
         *out = val_bool(l->training);
+        if (prepares) {
+            l->run->by_mode = true;
+        }
         return true;
+    }
+    if (f->self == NULL) {
+        return false;
     }
     if (str_eq(name, "self")) {
         *out = (Val){.kind = VAL_instance, .instance = f->self};

@@ -227,6 +227,7 @@ struct Run {
     const char *scaler; /* whose scale the gradients carry; NULL: none */
     bool unscaled, clipped;
     bool marked;                 /* it has any marker */
+    bool by_mode;                /* in evaluation it would be another one */
     int chains;                  /* backward calls */
     VEC(const char *) scheduled; /* optimizers whose schedule moved on behind the call */
 };
@@ -241,21 +242,28 @@ struct DataSet {
     const Ast *batch; /* preparation, or NULL */
     bool in_use;
     bool failed;
-    struct Prepared *ready; /* fields after the preparation; NULL before the first use */
+    struct Prepared *
+        ready[2]; /* fields after the preparation, for evaluation and for training, which may be the
+                                  same; NULL before the first use */
 };
 
 typedef struct Prepared {
     Graph *graph; /* NULL: fields unchanged */
+    bool by_mode; /* evaluation has another one */
     int n;
     const char **names;
     DType *dtypes;
     Dims *dims; /* with the batch */
 } Prepared;
 
+/* What reads batches: a loop over a loader, or an evaluation. A loader that both use has a declaration for each. */
 struct Loader {
     Decl *decl;
     DataSet *data;
     int64_t bound;
+    bool training;
+    bool used;            /* by a loop or an evaluation, as `training` says */
+    struct Loader *other; /* the declaration for the other use; NULL: none yet */
 };
 
 struct Optimizer {
@@ -483,6 +491,7 @@ Node *op_iota(Lower *l, const Dims *dims, int64_t axis);
 Node *op_uniform(Lower *l, const Dims *dims, const char *path);
 Node *op_matmul(Lower *l, Node *x, Node *y);
 Node *op_dim(Lower *l, Dim d); /* a size as a tensor f32[] */
+Node *one_hot(Lower *l, Node *x, int64_t n, Loc loc);
 /* What follows is computed in f32 (f64 if x is), for this reason, unless the file says a type; until
  * op_leave_wide. Gives what that takes. */
 DType op_enter_wide(Lower *l, const Node *x, const char *why);
@@ -501,8 +510,11 @@ bool dims_reshape(Lower *l, Node *x, Dims *want, Loc loc); /* resolves a -1 (k =
 void data_declare(Lower *l, const Ast *decl);
 void data_prepare_block(Lower *l, const Ast *batch);
 Loader *loader_new(Lower *l, DataSet *d, const char *name, Val batch_size, Loc loc);
+Loader *loader_for(Lower *l, Loader *loader, bool training); /* NULL after an error */
 Val batch_member(Lower *l, Loader *loader, const char *name, Loc loc, Loc name_loc);
-bool data_ready(Lower *l, DataSet *d);
+bool data_ready(Lower *l, DataSet *d, bool training);
+/* x is compared with classes 0 .. n - 1: a field that is x as it is read must lie in them. */
+void data_check_classes(Lower *l, const Node *x, int64_t n);
 void data_finish(Lower *l); /* lowers the preparations that nothing used */
 
 /* ---- lower_host.c, lower_prescan.c, lower_run.c ---------------------------------------------------- */
@@ -522,6 +534,7 @@ Run *run_new(Lower *l, const char *name, GraphRole role, DataSet *d, int64_t bou
 void run_finish(Lower *l);
 void run_host_result(Lower *l, Run *run, const char *name, Node *n, Loc loc);
 const char *decl_fresh_name(Lower *l, DeclKind kind, const char *wish);
+const char *graph_fresh_name(Lower *l, const char *wish);
 
 /* ---- lower_train.c, lower_gradients.c, lower_evaluate.c --------------------------------------------------------------- */
 

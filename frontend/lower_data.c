@@ -2,7 +2,7 @@
  *
  * What the program sees of a batch are the fields after its preparation; the preparation itself becomes a
  * graph that the loader calls. It is lowered when the first loader of the set is made, so that it may use
- * variables of the file above that place.
+ * variables of the file above that place. Where it does something at random, evaluations have another one.
  */
 #include "frontend/builtins.h"
 
@@ -368,7 +368,7 @@ static void raw_fields(Lower *l, DataSet *d, Run *run, Frame *frame)
 }
 
 /* Lowers the block of d with a state of its own; what surrounds the first use has no part in it. */
-static void prepare(Lower *l, DataSet *d, Prepared *p)
+static void prepare(Lower *l, DataSet *d, Prepared *p, bool training)
 {
     const char *name = arena_printf(l->arena, "prepare_%s", d->decl->name);
     Run *run = run_new(l, name, GRAPH_Prepare, d, 1, d->batch->loc);
@@ -380,7 +380,7 @@ static void prepare(Lower *l, DataSet *d, Prepared *p)
     l->b = (Builder){0};
     l->force = DT_none;
     l->no_grad = false;
-    l->training = true;
+    l->training = training;
     l->target = NULL;
     p->graph = run->graph;
     raw_fields(l, d, run, &frame);
@@ -390,6 +390,10 @@ static void prepare(Lower *l, DataSet *d, Prepared *p)
     p->dims = ARENA_ARRAY(l->arena, Dims, frame.locals.n);
     for (int i = 0; i < frame.locals.n; i++) {
         prepared_field(l, p, &frame.locals.at[i], d->batch->loc);
+    }
+    p->by_mode = run->by_mode;
+    if (p->by_mode && !training) {
+        run->graph->name = graph_fresh_name(l, arena_printf(l->arena, "%s_eval", name));
     }
     l->frame = outer.frame;
     l->run = outer.run;
@@ -413,54 +417,73 @@ static bool block_failed(const Lower *l, const DataSet *d)
     return false;
 }
 
-bool data_ready(Lower *l, DataSet *d)
+static Prepared *unprepared(Lower *l, const DataSet *d)
+{
+    Prepared *p = ARENA_NEW(l->arena, Prepared);
+    p->n = d->nfields;
+    p->names = d->names;
+    p->dtypes = d->dtypes;
+    p->dims = ARENA_ARRAY(l->arena, Dims, d->nfields + 1);
+    for (int i = 0; i < d->nfields; i++) {
+        p->dims[i] = with_batch(&d->dims[i]);
+    }
+    return p;
+}
+
+/* p is d's preparation for one use; for both, where they do not differ. */
+static void set_ready(Lower *l, DataSet *d, Prepared *p, bool training)
+{
+    AttrId attr = p->by_mode && !training ? ATTR_prepare_eval : ATTR_prepare;
+    d->ready[training] = p;
+    if (!p->by_mode) {
+        d->ready[!training] = p;
+    }
+    if (p->graph != NULL) {
+        attrs_set_str(l->arena, &d->decl->attrs, attr, p->graph->name);
+    }
+}
+
+bool data_ready(Lower *l, DataSet *d, bool training)
 {
     d->in_use = true;
-    if (d->ready != NULL || d->failed) {
+    if (d->ready[training] != NULL || d->failed) {
         return !d->failed;
     }
     if (d->batch == NULL && d->of != NULL && d->of->batch != NULL) {
-        d->failed = !data_ready(l, d->of);
-        d->ready = d->of->ready;
-        if (!d->failed && d->ready->graph != NULL) {
-            attrs_set_str(l->arena, &d->decl->attrs, ATTR_prepare, d->ready->graph->name);
+        d->failed = !data_ready(l, d->of, training);
+        if (!d->failed) {
+            set_ready(l, d, d->of->ready[training], training);
         }
         return !d->failed;
     }
-    Prepared *p = ARENA_NEW(l->arena, Prepared);
-    if (d->batch != NULL) {
-        int errors = diag_errors(l->diag);
-        if (block_failed(l, d)) {
-            d->failed = true;
-            return false;
-        }
-        prepare(l, d, p);
-        d->failed = diag_errors(l->diag) > errors;
-        attrs_set_str(l->arena, &d->decl->attrs, ATTR_prepare, p->graph->name);
-    } else {
-        p->n = d->nfields;
-        p->names = d->names;
-        p->dtypes = d->dtypes;
-        p->dims = ARENA_ARRAY(l->arena, Dims, d->nfields + 1);
-        for (int i = 0; i < d->nfields; i++) {
-            p->dims[i] = with_batch(&d->dims[i]);
-        }
+    if (d->batch == NULL) {
+        set_ready(l, d, unprepared(l, d), training);
+        return true;
     }
-    d->ready = p;
+    if (d->ready[!training] == NULL && block_failed(l, d)) {
+        d->failed = true;
+        return false;
+    }
+    Prepared *p = ARENA_NEW(l->arena, Prepared);
+    int errors = diag_errors(l->diag);
+    prepare(l, d, p, training);
+    d->failed = diag_errors(l->diag) > errors;
+    set_ready(l, d, p, training);
     return !d->failed;
 }
 
-/* Sets that no loader reads: their preparation is lowered for its errors, and is no part of the program. */
+/* Sets that nothing reads: their preparation is lowered for its errors, and is no part of the program. */
 void data_finish(Lower *l)
 {
     for (int i = 0; i < l->data.n; i++) {
         DataSet *d = l->data.at[i];
-        if (d->batch == NULL || d->in_use || d->failed || block_failed(l, d)) {
+        bool ready = d->ready[0] != NULL || d->ready[1] != NULL;
+        if (d->batch == NULL || ready || d->failed || block_failed(l, d)) {
             continue;
         }
         Prepared p = {0};
         int errors = diag_errors(l->diag);
-        prepare(l, d, &p);
+        prepare(l, d, &p, true);
         d->failed = diag_errors(l->diag) > errors;
         if (l->m->graphs[l->m->ngraphs - 1] != p.graph) {
             ICE("the preparation of %s made more than one graph", d->decl->name);
@@ -469,7 +492,81 @@ void data_finish(Lower *l)
     }
 }
 
+void data_check_classes(Lower *l, const Node *x, int64_t n)
+{
+    while (x != NULL && (x->op == OP_reshape || x->op == OP_cast)) {
+        x = x->in[0];
+    }
+    const char *field = x != NULL && x->op == OP_arg && dtype_info[x->dtype].is_int
+                            ? attrs_str(&x->attrs, ATTR_batch)
+                            : NULL;
+    if (field == NULL || l->run->graph->role != GRAPH_Prepare) {
+        return;
+    }
+    Attrs *as = &l->run->data->decl->attrs;
+    const Attr *fields = attrs_find(as, ATTR_label_fields);
+    int count = fields == NULL ? 0 : fields->strs.n;
+    const char **names = ARENA_ARRAY(l->arena, const char *, count + 1);
+    int64_t *numbers[3]; /* classes, what is ignored, lines */
+    const AttrId ids[3] = {ATTR_label_classes, ATTR_label_ignore, ATTR_label_lines};
+    for (int k = 0; k < 3; k++) {
+        numbers[k] = ARENA_ARRAY(l->arena, int64_t, count + 1);
+        for (int i = 0; i < count; i++) {
+            numbers[k][i] = attrs_find(as, ids[k])->ints.v[i];
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        names[i] = fields->strs.v[i];
+        if (str_eq(names[i], field) && numbers[0][i] == n) {
+            return;
+        }
+    }
+    names[count] = field;
+    numbers[0][count] = n;
+    numbers[1][count] = -1;
+    numbers[2][count] = l->loc.line;
+    attrs_set_strs(l->arena, as, ATTR_label_fields, count + 1, names);
+    for (int k = 0; k < 3; k++) {
+        attrs_set_ints(l->arena, as, ids[k], count + 1, numbers[k]);
+    }
+}
+
 /* ---- loaders --------------------------------------------------------------------------------------- */
+
+/* The preparation that the loader's use takes. */
+static bool loader_use(Lower *l, Loader *r, bool training)
+{
+    r->training = training;
+    r->used = true;
+    if (!data_ready(l, r->data, training)) {
+        return false;
+    }
+    const Prepared *p = r->data->ready[training];
+    if (p->graph != NULL && p->graph->syms[0].bound < r->bound) {
+        p->graph->syms[0].bound = r->bound;
+    }
+    attrs_set_bool(l->arena, &r->decl->attrs, ATTR_evaluation, p->by_mode && !training);
+    return true;
+}
+
+Loader *loader_for(Lower *l, Loader *loader, bool training)
+{
+    if (!loader->used) {
+        return loader_use(l, loader, training) ? loader : NULL;
+    }
+    if (loader->training == training || loader->other != NULL) {
+        return loader->training == training ? loader : loader->other;
+    }
+    Loader *r = ARENA_NEW(l->arena, Loader);
+    const char *wish =
+        arena_printf(l->arena, training ? "%s_train" : "eval_%s", loader->decl->name);
+    *r = (Loader){.data = loader->data, .bound = loader->bound};
+    r->decl = module_decl(l->m, DECL_loader, decl_fresh_name(l, DECL_loader, wish));
+    r->decl->loc = loader->decl->loc;
+    r->decl->attrs = loader->decl->attrs;
+    loader->other = r;
+    return loader_use(l, r, training) ? r : NULL;
+}
 
 Loader *loader_new(Lower *l, DataSet *d, const char *name, Val batch_size, Loc loc)
 {
@@ -483,13 +580,7 @@ Loader *loader_new(Lower *l, DataSet *d, const char *name, Val batch_size, Loc l
         lower_error(l, loc, "a batch of %lld samples", (long long)bound);
         return NULL;
     }
-    if (!data_ready(l, d)) {
-        return NULL;
-    }
-    Graph *g = d->ready->graph;
-    if (g != NULL && g->syms[0].bound < bound) {
-        g->syms[0].bound = bound;
-    }
+    d->in_use = true;
     Loader *r = ARENA_NEW(l->arena, Loader);
     r->decl = module_decl(l->m, DECL_loader, decl_fresh_name(l, DECL_loader, name));
     r->decl->loc = lower_loc(l, loc);
@@ -526,7 +617,7 @@ Val fn_loader(Lower *l, Call *c)
 
 Val batch_member(Lower *l, Loader *loader, const char *name, Loc loc, Loc name_loc)
 {
-    const Prepared *p = loader->data->ready;
+    const Prepared *p = loader->data->ready[loader->training];
     for (int i = 0; i < p->n; i++) {
         if (!str_eq(p->names[i], name)) {
             continue;

@@ -23,7 +23,7 @@ static Loader *evaluation_loader(Lower *l, const Ast *e)
             lower_error(l, m.actual[1]->loc, "a loader has a batch_size already");
             return NULL;
         }
-        return set.loader;
+        return loader_for(l, set.loader, false);
     }
     if (set.kind != VAL_data) {
         if (!val_is_poison(set)) {
@@ -35,8 +35,9 @@ static Loader *evaluation_loader(Lower *l, const Ast *e)
     Val size = m.actual[1] != NULL ? eval(l, m.actual[1])
                                    : val_int(l->train_bound > 0 ? l->train_bound : 256);
     Loc loc = m.actual[1] != NULL ? m.actual[1]->loc : e->loc;
-    return loader_new(l, set.data, arena_printf(l->arena, "eval_%s", set.data->decl->name), size,
-                      loc);
+    Loader *r =
+        loader_new(l, set.data, arena_printf(l->arena, "eval_%s", set.data->decl->name), size, loc);
+    return r == NULL ? NULL : loader_for(l, r, false);
 }
 
 /* Lowers the body; false after an error. */

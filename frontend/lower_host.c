@@ -331,6 +331,10 @@ static void for_batches(Lower *l, const Ast *s, Loader *loader, bool counted)
         }
     }
     run_close(l);
+    loader = loader_for(l, loader, true);
+    if (loader == NULL) {
+        return;
+    }
     const char *counter = counted ? s->list.at[0]->name : NULL;
     const char *batch = s->list.at[counted]->name;
     if (counted) {

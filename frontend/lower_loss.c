@@ -21,6 +21,33 @@ static DType enter_loss(Lower *l, const Node *x)
     return op_enter_wide(l, x, "losses are computed in f32");
 }
 
+/* Of probabilities: mean over the rows of -sum(target * log softmax(logits)); ignore_index has no meaning there,
+ * as in PyTorch. */
+static Node *soft_cross_entropy(Lower *l, Node *logits, Node *target, double smoothing)
+{
+    int64_t last = logits->dims.rank - 1;
+    double classes = (double)logits->dims.d[last].k;
+    DType outer = enter_loss(l, logits);
+    if (smoothing > 0) {
+        target = op2(l, OP_mul, target, op_const(l, target->dtype, 1 - smoothing));
+        target = target == NULL
+                     ? NULL
+                     : op2(l, OP_add, target, op_const(l, target->dtype, smoothing / classes));
+    }
+    Node *logp = op_axis(l, OP_log_softmax, op_cast(l, logits, l->force), last);
+    Node *each = op_reduce(l, OP_sum, op2(l, OP_mul, logp, target), 1, &last, false);
+    Node *loss = op1(l, OP_neg, op_reduce(l, OP_mean, each, -1, NULL, false));
+    op_leave_wide(l, outer);
+    return loss;
+}
+
+/* Probabilities of the classes, one row for each row of logits. */
+static bool are_probabilities(const Node *logits, const Node *target)
+{
+    return logits->dims.rank > 0 && dtype_info[target->dtype].is_float &&
+           dims_equal(&logits->dims, &target->dims);
+}
+
 Val fn_cross_entropy(Lower *l, Call *c)
 {
     Node *logits, *labels;
@@ -32,6 +59,9 @@ Val fn_cross_entropy(Lower *l, Call *c)
     }
     if (!(smoothing >= 0 && smoothing <= 1)) {
         return lower_error(l, c->locs[3], "label_smoothing is a share, between 0 and 1");
+    }
+    if (are_probabilities(logits, labels)) {
+        return keyed(l, soft_cross_entropy(l, logits, labels, smoothing), "loss");
     }
     Attrs attrs = {0};
     attrs_set_int(l->arena, &attrs, ATTR_ignore_index, ignore);
@@ -233,9 +263,12 @@ Val fn_accuracy(Lower *l, Call *c)
     if (!call_tensor(l, c, 0, &logits) || !call_tensor(l, c, 1, &labels)) {
         return val_poison();
     }
+    if (are_probabilities(logits, labels)) {
+        labels = op_axis(l, OP_argmax, labels, labels->dims.rank - 1);
+    }
     Dims want = logits->dims;
     want.rank -= want.rank > 0;
-    if (logits->dims.rank < 1 || !dims_equal(&want, &labels->dims)) {
+    if (labels == NULL || logits->dims.rank < 1 || !dims_equal(&want, &labels->dims)) {
         return lower_error(l, c->loc, "accuracy: logits [%s] need labels [%s], but these are [%s]",
                            dims_text(l->arena, l->run->graph, &logits->dims),
                            dims_text(l->arena, l->run->graph, &want),

@@ -74,6 +74,9 @@ Val fn_dropout(Lower *l, Call *c)
     if (!(p >= 0 && p <= 1)) {
         return lower_error(l, c->locs[1], "p of dropout is a probability, between 0 and 1");
     }
+    if (l->run->graph->role == GRAPH_Prepare) {
+        l->run->by_mode = true;
+    }
     if (!l->training || p == 0) {
         return val_of_node(l, x);
     }

@@ -27,13 +27,19 @@ const char *decl_fresh_name(Lower *l, DeclKind kind, const char *wish)
     return name;
 }
 
-Run *run_new(Lower *l, const char *wish, GraphRole role, DataSet *d, int64_t bound, Loc loc)
+const char *graph_fresh_name(Lower *l, const char *wish)
 {
     wish = plain_name(l, wish);
     const char *name = wish;
     for (int i = 2; module_find_graph(l->m, name) != NULL; i++) {
         name = arena_printf(l->arena, "%s_%d", wish, i);
     }
+    return name;
+}
+
+Run *run_new(Lower *l, const char *wish, GraphRole role, DataSet *d, int64_t bound, Loc loc)
+{
+    const char *name = graph_fresh_name(l, wish);
     Run *run = ARENA_NEW(l->arena, Run);
     run->graph = graph_new(l->arena, name, role);
     run->graph->loc = lower_loc(l, loc);

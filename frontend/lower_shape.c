@@ -386,6 +386,14 @@ Val fn_iota(Lower *l, Call *c)
 }
 
 /* i == x along a new last axis */
+Node *one_hot(Lower *l, Node *x, int64_t n, Loc loc)
+{
+    data_check_classes(l, x, n);
+    Node *classes = op_iota(l, &(Dims){.rank = 1, .d = {dim_of(n)}}, 0);
+    Node *rows = with_axis(l, x, x->dims.rank, loc);
+    return op_cast(l, op2(l, OP_eq, rows, classes), DT_f32);
+}
+
 Val fn_one_hot(Lower *l, Call *c)
 {
     Node *x;
@@ -397,9 +405,7 @@ Val fn_one_hot(Lower *l, Call *c)
         return lower_error(l, c->locs[0], "classes are integers, but this is %s",
                            val_describe(l, c->args[0]));
     }
-    Node *classes = op_iota(l, &(Dims){.rank = 1, .d = {dim_of(n)}}, 0);
-    Node *rows = with_axis(l, x, x->dims.rank, c->loc);
-    return val_of_node(l, op_cast(l, op2(l, OP_eq, rows, classes), DT_f32));
+    return val_of_node(l, one_hot(l, x, n, c->loc));
 }
 
 /* ---- compile-time sequences ------------------------------------------------------------------------ */

@@ -332,8 +332,9 @@ extern const char *const decl_name[DECL_COUNT];
 /* One line of the text form: KIND NAME {attributes}. What each kind carries:
  *   layer      kind(the module's name); its own name is the path of its parameters, the root's is empty
  *   option     type default [shape_bound]
- *   data       kind(idx csv tsv bin split) files fields columns prepare | of part fraction split_seed
- *   loader     dataset batch_size bound [shuffle] [drop_last]
+ *   data       kind(idx csv tsv bin split) files fields columns prepare prepare_eval label_fields ...
+ *              | of part fraction split_seed
+ *   loader     dataset batch_size bound [shuffle] [drop_last] [evaluation]
  *   optimizer  kind(sgd adam adamw) params base_lr momentum ... [nesterov]
  *   scheduler  kind(a row of runtime/abi/schedules.def) optimizer args values(of args, as exprs)
  *              [advance_on_skip]
@@ -468,6 +469,8 @@ Tensor *module_tensor(Module *m, const char *name, TensorRole role, DType dt, co
 Tensor *module_find_tensor(const Module *m, const char *name);
 void module_graph(Module *m, Graph *g);
 Graph *module_find_graph(const Module *m, const char *name);
+/* What prepares the loader's batches; NULL: they are the fields as they are read. */
+const Graph *loader_prepare(const Module *m, const Decl *loader);
 HostVar *module_find_var(const Module *m, const char *name);
 HostVar *module_var(Module *m, const char *name, HostType type); /* finds or adds */
 HostStmt *host_stmt(Module *m, HostBlock *into, HostKind kind, Loc loc);

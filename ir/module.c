@@ -85,6 +85,21 @@ Graph *module_find_graph(const Module *m, const char *name)
     return NULL;
 }
 
+const Graph *loader_prepare(const Module *m, const Decl *loader)
+{
+    AttrId first = attrs_bool(&loader->attrs, ATTR_evaluation) ? ATTR_prepare_eval : ATTR_prepare;
+    const Decl *d = module_find(m, DECL_data, attrs_str(&loader->attrs, ATTR_dataset));
+    /* Parts are of earlier sets (verify_data), so this ends. */
+    for (int depth = 0; d != NULL && depth < m->ndecls; depth++) {
+        const char *name = attrs_str(&d->attrs, first), *of = attrs_str(&d->attrs, ATTR_of);
+        if (name != NULL) {
+            return module_find_graph(m, name);
+        }
+        d = of != NULL ? module_find(m, DECL_data, of) : NULL;
+    }
+    return NULL;
+}
+
 HostVar *module_find_var(const Module *m, const char *name)
 {
     for (int i = 0; i < m->nvars; i++) {

@@ -611,8 +611,8 @@ static bool shape_embedding(Infer *f)
 {
     Node *n = f->n;
     const Dims *table = &n->in[0]->dims;
-    if (table->rank < 1 || !dim_is_const(table->d[0])) {
-        return fail(f, "the table needs a fixed number of rows: %s", shape_is(f, 0));
+    if (table->rank < 1) {
+        return fail(f, "the table has no rows: %s", shape_is(f, 0));
     }
     Dims dims = n->in[1]->dims;
     if (dims.rank + table->rank - 1 > MAX_RANK) {

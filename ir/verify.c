@@ -322,10 +322,13 @@ static void verify_decl(Verify *v, const Decl *d)
     verify_named(v, d, ATTR_dataset, DECL_data);
     verify_named(v, d, ATTR_of, DECL_data);
     verify_named(v, d, ATTR_optimizer, DECL_optimizer);
-    const char *prepare = attrs_str(&d->attrs, ATTR_prepare);
-    const Graph *g = prepare != NULL ? module_find_graph(v->m, prepare) : NULL;
-    if (prepare != NULL && (g == NULL || g->role != GRAPH_Prepare)) {
-        verify_fail(v, d->loc, "%s: there is no prepare graph '%s'", d->name, prepare);
+    const AttrId prepares[2] = {ATTR_prepare, ATTR_prepare_eval};
+    for (int i = 0; i < 2; i++) {
+        const char *prepare = attrs_str(&d->attrs, prepares[i]);
+        const Graph *g = prepare != NULL ? module_find_graph(v->m, prepare) : NULL;
+        if (prepare != NULL && (g == NULL || g->role != GRAPH_Prepare)) {
+            verify_fail(v, d->loc, "%s: there is no prepare graph '%s'", d->name, prepare);
+        }
     }
     const Attr *args = attrs_find(&d->attrs, ATTR_args);
     if (d->nvalues != (args != NULL ? args->strs.n : 0)) {

@@ -61,17 +61,6 @@ static const Decl *source_of(const Module *m, const Decl *d)
     return d;
 }
 
-static const Graph *prepare_of(const Module *m, const Decl *d)
-{
-    const char *name = NULL;
-    while (d != NULL && name == NULL) {
-        name = attrs_str(&d->attrs, ATTR_prepare);
-        const char *of = attrs_str(&d->attrs, ATTR_of);
-        d = of != NULL ? module_find(m, DECL_data, of) : NULL;
-    }
-    return name != NULL ? module_find_graph(m, name) : NULL;
-}
-
 static bool find_raw(const Module *m, const Decl *data, const char *name, Field *f)
 {
     const Decl *source = source_of(m, data);
@@ -139,7 +128,7 @@ void verify_batch(Verify *v, const Graph *g, const char *loader)
     const char *name = d != NULL ? attrs_str(&d->attrs, ATTR_dataset) : NULL;
     const Decl *data = name != NULL ? module_find(v->m, DECL_data, name) : NULL;
     if (data != NULL) {
-        verify_fields(v, g, data, prepare_of(v->m, data));
+        verify_fields(v, g, data, loader_prepare(v->m, d));
     }
 }
 
@@ -147,7 +136,7 @@ void verify_data(Verify *v, const Decl *d)
 {
     const Attr *fields = attrs_find(&d->attrs, ATTR_fields);
     const Attr *columns = attrs_find(&d->attrs, ATTR_columns);
-    const char *of = attrs_str(&d->attrs, ATTR_of), *prepare = attrs_str(&d->attrs, ATTR_prepare);
+    const char *of = attrs_str(&d->attrs, ATTR_of);
     for (int i = 0; fields != NULL && i < fields->strs.n; i++) {
         Field f;
         size_t n;
@@ -167,8 +156,12 @@ void verify_data(Verify *v, const Decl *d)
         verify_fail(v, d->loc, "data %s: it is a part of %s, which is not declared above", d->name,
                     of);
     }
-    const Graph *g = prepare != NULL && v->ok ? module_find_graph(v->m, prepare) : NULL;
-    if (g != NULL) {
-        verify_fields(v, g, d, NULL);
+    const AttrId prepares[2] = {ATTR_prepare, ATTR_prepare_eval};
+    for (int i = 0; i < 2; i++) {
+        const char *prepare = attrs_str(&d->attrs, prepares[i]);
+        const Graph *g = prepare != NULL && v->ok ? module_find_graph(v->m, prepare) : NULL;
+        if (g != NULL) {
+            verify_fields(v, g, d, NULL);
+        }
     }
 }

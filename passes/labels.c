@@ -62,13 +62,7 @@ static void graph_checks(const Graph *g, Checks *c)
 /* The field comes out of the preparation as it went in. */
 static bool unprepared(const Module *m, const Decl *loader, const char *field)
 {
-    const Decl *data = module_find(m, DECL_data, attrs_str(&loader->attrs, ATTR_dataset));
-    const char *name = NULL;
-    while (data != NULL && (name = attrs_str(&data->attrs, ATTR_prepare)) == NULL) {
-        const char *of = attrs_str(&data->attrs, ATTR_of);
-        data = of != NULL ? module_find(m, DECL_data, of) : NULL;
-    }
-    const Graph *g = name != NULL ? module_find_graph(m, name) : NULL;
+    const Graph *g = loader_prepare(m, loader);
     for (int i = 0; g != NULL && i < g->nresults; i++) {
         if (str_eq(g->results[i].name, field)) {
             return str_eq(field_of(g->results[i].value), field);
@@ -77,12 +71,29 @@ static bool unprepared(const Module *m, const Decl *loader, const char *field)
     return g == NULL;
 }
 
+/* What the preparation itself says of fields: one_hot. */
+static void prepare_checks(const Module *m, const Decl *loader, Checks *c)
+{
+    const Decl *d = module_find(m, DECL_data, attrs_str(&loader->attrs, ATTR_dataset));
+    while (d != NULL) {
+        const Attr *fields = attrs_find(&d->attrs, ATTR_label_fields);
+        const char *of = attrs_str(&d->attrs, ATTR_of);
+        for (int i = 0; fields != NULL && i < fields->strs.n; i++) {
+            add_check(c, fields->strs.v[i], attrs_find(&d->attrs, ATTR_label_classes)->ints.v[i],
+                      attrs_find(&d->attrs, ATTR_label_ignore)->ints.v[i],
+                      (int)attrs_find(&d->attrs, ATTR_label_lines)->ints.v[i]);
+        }
+        d = of != NULL ? module_find(m, DECL_data, of) : NULL;
+    }
+}
+
 static void loader_checks(PassCtx *c, Decl *loader, const Graph *g)
 {
     Checks all = {0};
+    prepare_checks(c->m, loader, &all);
+    int n = all.n;
     graph_checks(g, &all);
-    int n = 0;
-    for (int i = 0; i < all.n; i++) {
+    for (int i = n; i < all.n; i++) {
         if (unprepared(c->m, loader, all.field[i])) {
             all.field[n] = all.field[i];
             all.classes[n] = all.classes[i];

@@ -743,6 +743,12 @@ static Node *vjp_embedding(Vjp *v)
     if (v->i != 0) {
         return NULL;
     }
+    if (!dim_is_const(v->n->in[0]->dims.d[0])) {
+        diag_error(v->b->diag, v->n->loc,
+                   "rows are picked from a tensor whose number of rows is known only at run time: "
+                   "it has no derivative");
+        return NULL;
+    }
     Attrs attrs = v->n->attrs;
     attrs_set_int(v->b->graph->arena, &attrs, ATTR_rows, v->n->in[0]->dims.d[0].k);
     Node *operands[] = {build_cast(v->b, v->dy, v->wanted), v->n->in[1]};

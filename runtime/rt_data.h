@@ -12,9 +12,9 @@ typedef struct RtTable {
     int64_t rows;
     unsigned char **column;
     size_t *stride;
-    char **files;   /* as found, one a path of the declaration */
-    uint32_t *line;      /* csv, tsv: the line of each row; else NULL */
-    int64_t *first_row;  /* bin: the first row of each file; else NULL */
+    char **files;       /* as found, one a path of the declaration */
+    uint32_t *line;     /* csv, tsv: the line of each row; else NULL */
+    int64_t *first_row; /* bin: the first row of each file; else NULL */
 } RtTable;
 
 /* The rows of a set, ascending. NULL rows: all of them. */
