@@ -62,6 +62,9 @@ const Decl *graph_loader(Emit *e, const Graph *g);
 /* Fields of a batch as the graphs see them: those that a Prepare graph gives, or the data set's. */
 int batch_field(Emit *e, const Decl *loader, const char *name);
 
+/* predict.c: what --predict runs; false: the program has no answer to give. */
+bool predict_emit(Emit *e, const HostText *h);
+
 /* tables.c, data_tables.c: MpcProgram and what it points to. */
 void tables_emit(Emit *e, const HostText *h);
 const char *precision_key(const Module *m); /* "fp16" */

@@ -238,7 +238,7 @@ void tables_emit(Emit *e, const HostText *h)
     int nvars = host_vars_emit(e, h);
     int nmodules = modules_emit(e);
     memory_plan_emit(e);
-    bool refreshes = false;
+    bool refreshes = false, predicts = predict_emit(e, h);
     for (int i = 0; i < e->m->ntensors; i++) {
         refreshes |= e->m->tensors[i]->role == TENSOR_working;
     }
@@ -272,6 +272,9 @@ void tables_emit(Emit *e, const HostText *h)
     ln(e, ".run = run,");
     if (h->nevaluates > 0) {
         ln(e, ".evaluate = evaluate,");
+    }
+    if (predicts) {
+        ln(e, ".predict = &prediction,");
     }
     ln_close(e, ";");
 }

@@ -566,6 +566,12 @@ void gradients_leave(Lower *l, Gradients *g); /* at the end of a block */
 void gradients_jump(Lower *l);                /* before break and continue */
 void gradients_finish(Lower *l);              /* after everything */
 Val eval_evaluate(Lower *l, const Ast *e, const Ast *target);
+/* What a loss or a metric compares with the truth is the model's answer: inside of an evaluation it becomes a result
+ * of the graph, which --predict reads. Logits of classes go before anything else; else the first one counts. */
+#define ANSWER_LOGITS "logits"
+#define ANSWER_LOGIT "logit"
+#define ANSWER_OUTPUT "output"
+void evaluation_answer(Lower *l, const char *kind, Node *x);
 void log_statement(Lower *l, const Ast *call);
 
 /* ---- sema.c ---------------------------------------------------------------------------------------- */

@@ -122,6 +122,34 @@ static bool add_measure(Lower *l, HostStmt *s, const Ast *target, Val v, Loc loc
     return true;
 }
 
+/* The batch comes first: what is merged with it, as the positions of a text, is seen before that. */
+static Node *with_batch_axis(Node *x)
+{
+    while (x != NULL && (x->dims.rank < 1 || dim_is_const(x->dims.d[0]) || x->dims.d[0].k != 1)) {
+        x = x->op == OP_reshape || x->op == OP_cast ? x->in[0] : NULL;
+    }
+    return x;
+}
+
+void evaluation_answer(Lower *l, const char *kind, Node *x)
+{
+    Graph *g = l->run != NULL ? l->run->graph : NULL;
+    x = with_batch_axis(x);
+    if (g == NULL || g->role != GRAPH_Eval || x == NULL || !dtype_info[x->dtype].is_float) {
+        return;
+    }
+    for (int i = 0; i < g->nresults; i++) {
+        Result *r = &g->results[i];
+        if (r->kind == RESULT_Field) {
+            if (str_eq(kind, ANSWER_LOGITS) && !str_eq(r->name, kind)) {
+                *r = (Result){RESULT_Field, kind, x};
+            }
+            return;
+        }
+    }
+    graph_result(g, RESULT_Field, kind, x);
+}
+
 static bool target_fits(Lower *l, const Ast *target, int n)
 {
     int names = target == NULL ? n : target->kind == AST_tuple ? target->list.n : 1;

@@ -66,6 +66,7 @@ Val fn_cross_entropy(Lower *l, Call *c)
     Attrs attrs = {0};
     attrs_set_int(l->arena, &attrs, ATTR_ignore_index, ignore);
     attrs_set_float(l->arena, &attrs, ATTR_label_smoothing, smoothing);
+    evaluation_answer(l, ANSWER_LOGITS, logits);
     return keyed(l, op_build(l, OP_cross_entropy, 2, (Node *[]){logits, labels}, attrs), "loss");
 }
 
@@ -114,6 +115,7 @@ Val fn_nll(Lower *l, Call *c)
         return lower_error(
             l, c->loc, "nll_loss takes log probabilities [.., classes] and integer labels [..]");
     }
+    evaluation_answer(l, ANSWER_LOGITS, logp); /* whose softmax are the probabilities, too */
     DType outer = enter_loss(l, logp);
     int64_t last = logp->dims.rank - 1;
     Node *classes = op_iota(l, &(Dims){.rank = 1, .d = {logp->dims.d[last]}}, 0);
@@ -171,6 +173,7 @@ Val fn_loss(Lower *l, Call *c)
     if (!loss_operands(l, c, &x, &y)) {
         return val_poison();
     }
+    evaluation_answer(l, ANSWER_OUTPUT, x);
     DType outer = enter_loss(l, x);
     Node *loss = reduced(l, c, 2, op1(l, c->fn->op, op2(l, OP_sub, x, y)));
     op_leave_wide(l, outer);
@@ -188,6 +191,7 @@ Val fn_huber(Lower *l, Call *c)
     if (!(delta > 0)) {
         return lower_error(l, c->locs[2], "this must be positive");
     }
+    evaluation_answer(l, ANSWER_OUTPUT, x);
     DType outer = enter_loss(l, x);
     DType dt = l->force;
     Node *d = op1(l, OP_abs, op2(l, OP_sub, x, y));
@@ -241,6 +245,8 @@ Val fn_bce(Lower *l, Call *c)
         return val_poison();
     }
     Node *logits = c->fn->op == OP_sigmoid ? logits_of(l, x, OP_sigmoid) : x;
+    evaluation_answer(l, logits != NULL ? ANSWER_LOGIT : ANSWER_OUTPUT,
+                      logits != NULL ? logits : x);
     DType outer = enter_loss(l, x);
     x = op_cast(l, logits != NULL ? logits : x, l->force);
     y = op_cast(l, y, l->force);
@@ -278,6 +284,8 @@ Val fn_accuracy(Lower *l, Call *c)
         return lower_error(l, c->locs[1], "labels are integers, but this is %s",
                            val_describe(l, c->args[1]));
     }
+    Node *before = logits_of(l, logits, OP_softmax);
+    evaluation_answer(l, ANSWER_LOGITS, before != NULL ? before : logits);
     Node *best = op_axis(l, OP_argmax, logits, logits->dims.rank - 1);
     Node *hit = op2(l, OP_eq, best, op_cast(l, labels, DT_i64));
     return keyed(l, op_reduce(l, OP_mean, op_cast(l, hit, DT_f32), -1, NULL, false), "accuracy");
@@ -289,6 +297,7 @@ Val fn_metric(Lower *l, Call *c)
     if (!loss_operands(l, c, &x, &y)) {
         return val_poison();
     }
+    evaluation_answer(l, ANSWER_OUTPUT, x);
     DType outer = enter_loss(l, x);
     Node *r = op_reduce(l, OP_mean, op1(l, c->fn->op, op2(l, OP_sub, x, y)), -1, NULL, false);
     op_leave_wide(l, outer);

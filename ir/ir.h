@@ -205,8 +205,8 @@ struct Node {
     int id;      /* index in graph->nodes; graph_renumber() keeps it true */
 };
 
-/* A result of a graph: the next value of a tensor, a number for the host, or a field of a prepared
- * batch. */
+/* A result of a graph: the next value of a tensor, a number for the host, or something for each sample: a field of a
+ * prepared batch, or, of an Eval graph, the model's answer (`logits`, `logit` or `output`), which --predict reads. */
 typedef enum ResultKind { RESULT_Host, RESULT_State, RESULT_Field } ResultKind;
 typedef struct Result {
     ResultKind kind;

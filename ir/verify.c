@@ -234,10 +234,10 @@ static void verify_result(Verify *v, int i)
     if (r->kind == RESULT_Host && r->value->dims.rank != 0) {
         verify_fail(v, v->g->loc, "result %s goes to the host program, and is no scalar", r->name);
     }
-    if ((r->kind == RESULT_Field) != (v->g->role == GRAPH_Prepare)) {
+    if (v->g->role == GRAPH_Prepare ? r->kind != RESULT_Field
+                                    : r->kind == RESULT_Field && v->g->role != GRAPH_Eval) {
         verify_fail(v, v->g->loc,
-                    "result %s: fields of batches come from prepare graphs, and only "
-                    "they",
+                    "result %s: a prepare graph gives fields and nothing else, a step none",
                     r->name);
     }
     for (int k = 0; k < i; k++) {

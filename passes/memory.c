@@ -58,6 +58,11 @@ static void lifetimes(Plan *p, GraphPlan *gp, BufferPlace place)
             touch(own(p, gp->numbers_out[i].buffer), gp->nlaunches);
         }
     }
+    for (int i = 0; i < gp->noutputs; i++) {
+        if (gp->outputs[i]->place == place) {
+            touch(own(p, gp->outputs[i]), gp->nlaunches);
+        }
+    }
 }
 
 /* ---- places ----------------------------------------------------------------------------------------- */

@@ -196,10 +196,11 @@ static void results(GraphBuild *b, GraphPlan *gp, CopyBacks *copies)
         if (r->kind == RESULT_State) {
             state_result(b, r, copies);
         } else if (r->kind == RESULT_Field) {
-            Buffer *out =
-                plan_buffer(b->plan, r->name, g, PLACE_field, BUFFER_output, v->dtype, &v->dims);
+            bool prepares = g->role == GRAPH_Prepare;
+            Buffer *out = plan_buffer(b->plan, r->name, g, prepares ? PLACE_field : b->place,
+                                      BUFFER_output, v->dtype, &v->dims);
             out->field = r->name;
-            out->what = "prepared";
+            out->what = prepares ? "prepared" : "the model's answer";
             b->buffer[v->id] = out;
             gp->outputs[gp->noutputs++] = out;
         } else {

@@ -93,6 +93,19 @@ void rt_json_close(RtJson *j)
     j->first = false;
 }
 
+void rt_json_open_list(RtJson *j, const char *key)
+{
+    put_key(j, key);
+    put(j, "[", 1);
+    j->first = true;
+}
+
+void rt_json_close_list(RtJson *j)
+{
+    put(j, "]", 1);
+    j->first = false;
+}
+
 void rt_json_text(RtJson *j, const char *key, const char *value)
 {
     if (!value) {
@@ -137,11 +150,8 @@ void rt_json_null(RtJson *j, const char *key)
 
 void rt_json_ints(RtJson *j, const char *key, const int64_t *values, int n)
 {
-    put_key(j, key);
-    put(j, "[", 1);
-    j->first = true;
+    rt_json_open_list(j, key);
     for (int i = 0; i < n; i++)
         rt_json_int(j, NULL, values[i]);
-    put(j, "]", 1);
-    j->first = false;
+    rt_json_close_list(j);
 }

@@ -250,7 +250,7 @@ void rt_log_values(MpcRun *r, const MpcValue *values, int n)
 {
     const MpcStep *s = &r->rt->last;
     bool has_loss = s->has_loss;
-    double loss = s->loss;
+    double loss = s->loss, samples_per_s = rate(r);
     for (int i = 0; i < n; i++)
         if (!strcmp(values[i].name, "loss")) {
             has_loss = true;
@@ -264,11 +264,25 @@ void rt_log_values(MpcRun *r, const MpcValue *values, int n)
     number_or_null(j, "grad_norm", s->has_grad_norm, s->grad_norm);
     number_or_null(j, "scale", s->has_scale, s->scale);
     rt_json_bool(j, "skipped", s->skipped);
-    rt_json_number(j, "samples_per_s", rate(r));
+    rt_json_number(j, "samples_per_s", samples_per_s);
     for (int i = 0; i < n; i++)
         if (strcmp(values[i].name, "loss") != 0)
             rt_json_number(j, values[i].name, values[i].value);
     write_record(r, j);
+    rt_scalars_begin(r);
+    if (has_loss)
+        rt_scalar(r, "train", NULL, "loss", loss);
+    if (s->has_lr)
+        rt_scalar(r, "train", NULL, "lr", s->lr);
+    if (s->has_grad_norm)
+        rt_scalar(r, "train", NULL, "grad_norm", s->grad_norm);
+    if (s->has_scale)
+        rt_scalar(r, "train", NULL, "scale", s->scale);
+    rt_scalar(r, "train", NULL, "samples_per_s", samples_per_s);
+    for (int i = 0; i < n; i++)
+        if (strcmp(values[i].name, "loss") != 0)
+            rt_scalar(r, "train", NULL, values[i].name, values[i].value);
+    rt_scalars_end(r);
 }
 
 void rt_log_overflow(MpcRun *r, const MpcStep *s)
@@ -297,6 +311,10 @@ void rt_log_eval(MpcRun *r, const MpcEval *e, const double *means)
     rt_json_int(j, "samples", e->samples);
     put_seconds(j, "seconds", rt_seconds() - e->start);
     write_record(r, j);
+    rt_scalars_begin(r);
+    for (int i = 0; i < e->n_metrics; i++)
+        rt_scalar(r, "eval", e->set, e->metrics[i].name, means[i]);
+    rt_scalars_end(r);
 }
 
 void rt_log_save(MpcRun *r, const char *path, bool best)

@@ -9,6 +9,8 @@
 enum { SEED_DEFAULT = 42, THREADS_MOST = 1024 };
 static const double checkpoint_seconds = 60;
 
+static const char *const console_name[] = {"text", "jsonl", "csv", "tensorboard", "none"};
+
 typedef struct Flag {
     const char *name, *value, *help; /* value NULL: the flag stands alone; [VALUE]: it may */
     bool (*set)(RtOptions *o, const char *text, RtErr *e);
@@ -117,13 +119,12 @@ static bool set_checkpoint_every(RtOptions *o, const char *text, RtErr *e)
 
 static bool set_log(RtOptions *o, const char *text, RtErr *e)
 {
-    static const char *const names[] = {"text", "jsonl", "none"};
-    for (int i = 0; i < 3; i++)
-        if (!strcmp(text, names[i])) {
+    for (int i = 0; i <= RT_CONSOLE_none; i++)
+        if (!strcmp(text, console_name[i])) {
             o->console = (RtConsole)i;
             return true;
         }
-    return rt_err(e, "--log: '%s' is none of text, jsonl, none", text);
+    return rt_err(e, "--log: '%s' is none of text, jsonl, csv, tensorboard, none", text);
 }
 
 #define ACTION(name)                                                                               \
@@ -136,6 +137,25 @@ static bool set_log(RtOptions *o, const char *text, RtErr *e)
         return true;                                                                               \
     }
 ACTION(eval)
+
+static bool set_predict(RtOptions *o, const char *text, RtErr *e)
+{
+    if (!*text)
+        return rt_err(e, "--predict: the name of the file is empty");
+    o->predict = text;
+    o->action = o->action < RT_ACTION_predict ? RT_ACTION_predict : o->action;
+    return true;
+}
+
+static bool set_export(RtOptions *o, const char *text, RtErr *e)
+{
+    if (!*text)
+        return rt_err(e, "--export: the name of the file is empty");
+    o->export_path = text;
+    o->action = o->action < RT_ACTION_export ? RT_ACTION_export : o->action;
+    return true;
+}
+
 ACTION(summary)
 ACTION(print_config)
 ACTION(help)
@@ -164,10 +184,12 @@ static const Flag flags[] = {
     {"resume",       "[DIR]", "continue the run in --out (default runs/NAME), or DIR's, or a checkpoint", set_resume},
     {"checkpoint-every", "N|Ns", "updates or seconds between checkpoints (default 60s)",            set_checkpoint_every},
     {"eval",         NULL,   "evaluate only, the weights of --init or of the folder of the run",    set_eval},
+    {"predict",      "FILE", "ask the model about the samples of FILE (- for stdin); JSON lines to stdout", set_predict},
+    {"export",       "FILE", "write the weights to FILE, a .safetensors file, f32",                 set_export},
     {"plan",         "[full]", "print what memory a run takes, and end; full: without folding lists", set_plan},
     {"summary",      NULL,   "print modules, shapes and numbers of parameters, and end",            set_summary},
     {"print-config", NULL,   "print every setting and where it came from, and end",                 set_print_config},
-    {"log",          "KIND", "what the terminal shows: text, jsonl or none",                        set_log},
+    {"log",          "KIND", "text, jsonl, csv, tensorboard (text, and an event file) or none",     set_log},
     {"help",         NULL,   "print this, and end",                                                 set_help},
     {"version",      NULL,   "print the compiler's version, and end",                               set_version},
 };
@@ -414,7 +436,6 @@ static void print_line(FILE *out, const char *name, const char *value, const cha
 
 void rt_options_print(const RtOptions *o, int threads, const char *out_dir, FILE *out)
 {
-    static const char *const console[] = {"text", "jsonl", "none"};
     const MpcProgram *p = o->program;
     char number[RT_NUMBER_CHARS];
     for (int i = 0; i < p->n_options; i++)
@@ -437,7 +458,7 @@ void rt_options_print(const RtOptions *o, int threads, const char *out_dir, FILE
                o->data_dir ? "command line" : "source");
     print_line(out, "out", out_dir, o->out ? "command line" : "default");
     print_line(out, "init", o->init ? o->init : "none", o->init ? "command line" : "default");
-    print_line(out, "log", console[o->console], o->console ? "command line" : "default");
+    print_line(out, "log", console_name[o->console], o->console ? "command line" : "default");
     print_line(out, "precision", p->precision, "compiled in");
     print_line(out, "math", p->math, "compiled in");
     print_line(out, "cpu", p->cpu, "compiled in");

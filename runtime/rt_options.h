@@ -11,6 +11,8 @@
 typedef enum RtAction {
     RT_ACTION_train,
     RT_ACTION_eval,
+    RT_ACTION_predict,
+    RT_ACTION_export,
     RT_ACTION_plan,
     RT_ACTION_summary,
     RT_ACTION_print_config,
@@ -18,7 +20,14 @@ typedef enum RtAction {
     RT_ACTION_version
 } RtAction;
 
-typedef enum RtConsole { RT_CONSOLE_text, RT_CONSOLE_jsonl, RT_CONSOLE_none } RtConsole;
+/* What the terminal shows; tensorboard: text, and an event file in the folder of the run. */
+typedef enum RtConsole {
+    RT_CONSOLE_text,
+    RT_CONSOLE_jsonl,
+    RT_CONSOLE_csv,
+    RT_CONSOLE_tensorboard,
+    RT_CONSOLE_none
+} RtConsole;
 
 /* The value of one `option` of the file. */
 typedef struct RtValue {
@@ -34,8 +43,9 @@ typedef struct RtOptions {
     RtAction action;
     RtConsole console;
     const char *data_dir, *out, *init, *device; /* NULL: not given */
-    int64_t epochs, max_steps;                  /* -1: not given */
-    int64_t threads;                            /* 0: as many as there are CPUs */
+    const char *predict, *export_path;
+    int64_t epochs, max_steps; /* -1: not given */
+    int64_t threads;           /* 0: as many as there are CPUs */
     uint64_t seed;
     const char *seed_from;
     bool plan_full; /* --plan=full */

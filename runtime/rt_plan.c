@@ -31,7 +31,7 @@ size_t rt_peak_bytes(void)
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (size_t)usage.ru_maxrss * 1024 : 0;
 }
 
-static const MpcData *data_of(const MpcProgram *p, int set)
+const MpcData *rt_set_data(const MpcProgram *p, int set)
 {
     while (p->sets[set].parent >= 0)
         set = p->sets[set].parent;
@@ -42,7 +42,7 @@ static size_t loader_bytes(const MpcProgram *p)
 {
     size_t bytes = 0;
     for (int i = 0; i < p->n_loaders; i++) {
-        const MpcData *d = data_of(p, p->loaders[i].set);
+        const MpcData *d = rt_set_data(p, p->loaders[i].set);
         bytes += rt_loader_bytes(&p->loaders[i], d->fields, d->n_fields);
     }
     return bytes;

@@ -208,7 +208,8 @@ static void print_line(MpcRun *r)
 
 static bool is_text(const MpcRun *r)
 {
-    return r->rt->options.console == RT_CONSOLE_text;
+    RtConsole console = r->rt->options.console;
+    return console == RT_CONSOLE_text || console == RT_CONSOLE_tensorboard;
 }
 
 static void show(MpcRun *r, double now)

@@ -102,7 +102,7 @@ static void load_data(MpcRun *r)
 static size_t table_bytes(const MpcRun *r)
 {
     size_t bytes = 0;
-    for (int i = 0; i < r->program->n_data; i++) {
+    for (int i = 0; i < r->program->n_data && r->rt->tables; i++) {
         const RtTable *t = &r->rt->tables[i];
         size_t row = t->line ? sizeof *t->line : 0;
         for (int f = 0; f < t->decl->n_fields; f++)
@@ -150,12 +150,16 @@ static void load_weights(MpcRun *r, RtErr *e)
 {
     const RtOptions *o = &r->rt->options;
     char *path = o->init ? rt_copy_text(o->init) : NULL;
-    if (!path && o->action == RT_ACTION_eval) {
+    if (!path && o->action != RT_ACTION_train) {
         char *folder = rt_out_name(o, true);
         path = rt_text("%s/model.safetensors", folder);
         free(folder);
         if (!rt_is_file(path)) {
-            rt_err(e, "--eval: there are no weights: '%s' is not there", path);
+            rt_err(e, "--%s: there are no weights: '%s' is not there",
+                   o->action == RT_ACTION_eval      ? "eval"
+                   : o->action == RT_ACTION_predict ? "predict"
+                                                    : "export",
+                   path);
             rt_hint(e, "name them with --init FILE.safetensors, or a run's folder with --out DIR");
             rt_end_early(r, STATUS_failed, e);
         }
@@ -199,6 +203,7 @@ static int train(MpcRun *r)
     rt_progress_start(r);
     rt_resume_state(r);
     rt_log_start(r);
+    rt_scalars_open(r);
     rt->saves.at = rt_seconds();
     rt->steps_done = rt->options.max_steps >= 0 && r->step >= rt->options.max_steps;
     r->program->run(r);
@@ -213,6 +218,7 @@ static int evaluate(MpcRun *r)
         rt_die(r->program, STATUS_usage, &e);
     }
     rt_progress_start(r);
+    rt_scalars_open(r);
     r->program->evaluate(r);
     return signalled ? STATUS_signal + signalled : 0;
 }
@@ -245,7 +251,9 @@ static int answer(const RtOptions *o, int threads, size_t base_bytes)
         free(folder);
         break;
     case RT_ACTION_train:
-    case RT_ACTION_eval: return -1;
+    case RT_ACTION_eval:
+    case RT_ACTION_predict:
+    case RT_ACTION_export: return -1;
     }
     return said_all(o->program) ? 0 : STATUS_failed;
 }
@@ -256,6 +264,7 @@ int rt_main(const MpcProgram *program, int argc, char **argv)
     RtErr e = {.text = "", .hint = ""};
     MpcRuntime rt = {.lock = -1,
                      .log_fd = -1,
+                     .events.fd = -1,
                      .first_step = -1,
                      .started = rt_seconds(),
                      .base_bytes = rt_resident_bytes()};
@@ -276,7 +285,11 @@ int rt_main(const MpcProgram *program, int argc, char **argv)
     if (run.training && rt.lock < 0 && !rt_out_claim(&run, &e))
         rt_end_early(&run, STATUS_failed, &e);
     run.seed = rt.options.seed;
-    load_data(&run);
+    RtTable asked;
+    if (rt.options.action == RT_ACTION_predict)
+        rt_predict_data(&run, &asked);
+    else if (rt.options.action != RT_ACTION_export)
+        load_data(&run);
     catch_signals(); /* from here on there is something to save */
     prepare_run(&run, threads, &e);
     if (rt.resume) {
@@ -287,6 +300,11 @@ int rt_main(const MpcProgram *program, int argc, char **argv)
     }
     if (program->refresh)
         program->refresh(&run);
-    status = run.training ? train(&run) : evaluate(&run);
+    switch (rt.options.action) {
+    case RT_ACTION_predict: status = rt_predict(&run, &asked); break;
+    case RT_ACTION_export: status = rt_export(&run); break;
+    case RT_ACTION_eval: status = evaluate(&run); break;
+    default: status = train(&run);
+    }
     return said_all(program) || status != 0 ? status : STATUS_failed;
 }

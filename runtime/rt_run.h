@@ -4,9 +4,11 @@
  * rt_tensors.c    initial values, --init, safetensors files of the model
  * rt_step.c       updates, evaluation, the services that generated code calls
  * rt_log.c        log.jsonl and config.json
+ * rt_scalars.c    the same numbers as csv and for TensorBoard
  * rt_checkpoint.c when a checkpoint is written, and what stands in it
  * rt_resume.c     continuing from one
  * rt_progress.c   what the terminal shows
+ * rt_predict.c    --predict, --export
  * rt_plan.c       --plan, --summary
  */
 #ifndef MPC_RT_RUN_H
@@ -14,6 +16,7 @@
 
 #include "abi/mpc_rt.h"
 #include "rt_data.h"
+#include "rt_events.h"
 #include "rt_loader.h"
 #include "rt_options.h"
 #include "rt_safetensors.h"
@@ -64,6 +67,7 @@ struct MpcRuntime {
     int lock, log_fd;
     int64_t log_bytes; /* of whole records */
     RtJson line;
+    RtEvents events;                          /* fd < 0: none */
     double started, data_seconds, first_step; /* first_step < 0: not yet */
     size_t base_bytes, plan_bytes;
     bool steps_done; /* --max-steps reached */
@@ -152,6 +156,13 @@ void rt_log_save(MpcRun *r, const char *path, bool best);
 void rt_log_end(MpcRun *r, int status, const char *reason);
 void rt_warn(MpcRun *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* ---- rt_scalars.c ---- */
+void rt_scalars_open(MpcRun *r);
+/* Those of one step or evaluation stand between begin and end. set may be NULL. */
+void rt_scalars_begin(MpcRun *r);
+void rt_scalar(MpcRun *r, const char *group, const char *set, const char *name, double value);
+void rt_scalars_end(MpcRun *r);
+
 /* ---- rt_progress.c ---- */
 void rt_clock_start(RtClock *c);
 void rt_clock_stop(RtClock *c);
@@ -164,7 +175,14 @@ void rt_progress_eval(MpcRun *r, const MpcEval *e, const double *means);
 void rt_progress_done(MpcRun *r, int status);
 void rt_progress_clear(MpcRun *r); /* before anything else is printed */
 
+/* ---- rt_predict.c ---- */
+void rt_predict_data(MpcRun *r,
+                     RtTable *table); /* reads the file of --predict, or ends the program */
+int rt_predict(MpcRun *r, const RtTable *table); /* the exit status, as of the next one */
+int rt_export(MpcRun *r);
+
 /* ---- rt_plan.c ---- */
+const MpcData *rt_set_data(const MpcProgram *p, int set); /* the declaration it is a part of */
 size_t rt_resident_bytes(void);
 size_t rt_peak_bytes(void);
 /* Bytes of everything but the data: arena, scratch, loaders, the program itself. */

@@ -65,6 +65,8 @@ typedef struct RtJson {
 void rt_json_start(RtJson *j);                 /* empties; the memory is kept */
 void rt_json_open(RtJson *j, const char *key); /* an object; key NULL inside nothing or an array */
 void rt_json_close(RtJson *j);
+void rt_json_open_list(RtJson *j, const char *key); /* its members have no keys */
+void rt_json_close_list(RtJson *j);
 void rt_json_text(RtJson *j, const char *key, const char *value); /* value NULL: null */
 void rt_json_number(RtJson *j, const char *key,
                     double value); /* "nan", "inf", "-inf" where not finite */

@@ -25,6 +25,7 @@ enum { MPC_MAX_RANK = 8 };
 
 typedef struct MpcRun MpcRun;
 typedef struct MpcLoader MpcLoader;
+typedef struct MpcBatch MpcBatch;
 
 typedef enum MpcDType {
     MPC_DT_none,
@@ -181,6 +182,26 @@ typedef struct MpcVar {
     size_t offset;      /* in MpcRun.host */
 } MpcVar;
 
+/* What is made of the model's answer. */
+typedef enum MpcPredictKind {
+    MPC_PREDICT_logits, /* the last axis are classes: the largest, and softmax */
+    MPC_PREDICT_logit,  /* yes or no: sigmoid */
+    MPC_PREDICT_output  /* the numbers themselves */
+} MpcPredictKind;
+
+/* --predict: the answer of the model for each sample of a batch, from an evaluation of the file. */
+typedef struct MpcPredict {
+    void (*run)(MpcRun *r, const MpcBatch *batch);
+    int loader;        /* whose data declaration and preparation the samples have */
+    const bool *needs; /* for each field of that declaration: must it be there? */
+    MpcPredictKind kind;
+    MpcDType dtype;
+    int rank; /* of one sample's answer */
+    int64_t dims[MPC_MAX_RANK];
+    size_t offset; /* in the arena: (n, dims) */
+    int line;
+} MpcPredict;
+
 typedef struct MpcProgram {
     const char *name;          /* "fashion_mlp": names the output folder */
     const char *source;        /* "examples/fashion_mlp.mpt" as given to mpc */
@@ -223,7 +244,8 @@ typedef struct MpcProgram {
     void (*refresh)(MpcRun *r); /* writes the working copies from the masters; or NULL */
     void (*run)(MpcRun *r);     /* the host program */
     void (*evaluate)(
-        MpcRun *r); /* every `evaluate` of the file once (--eval); NULL: there is none */
+        MpcRun *r);            /* every `evaluate` of the file once (--eval); NULL: there is none */
+    const MpcPredict *predict; /* NULL: there is no model to ask */
 } MpcProgram;
 
 extern const MpcProgram mpc_program;
@@ -286,13 +308,13 @@ void mpc_run_many(MpcRun *r, const MpcCall *calls, int n);
 
 /* ---- 4. Data ------------------------------------------------------------------------------------------- */
 
-typedef struct MpcBatch {
+struct MpcBatch {
     int64_t n;     /* samples in it: the batch size, or what is left for the last one */
     int64_t index; /* 0, 1, ... within the pass */
     const void *const
         *field;         /* (n, dims), one an `out` field (or field of the set without `prepare`) */
     const int64_t *rng; /* (n): epoch << 32 | row */
-} MpcBatch;
+};
 
 /* Opened once, at the start of `run`; the same index gives the same loader. Batch sizes below 1 or above the
  * bound end the program. */

@@ -277,7 +277,7 @@ static const struct {
     {result_no_scalar, "result loss goes to the host program, and is no scalar"},
     {result_of_grads, "result loss is a set of gradients"},
     {state_unknown, "there is no tensor 'nothing'"},
-    {field_of_step, "fields of batches come from prepare graphs"},
+    {field_of_step, "a prepare graph gives fields and nothing else, a step none"},
     {no_optimizer, "there is no optimizer 'adam'"},
     {grads_as_tensor, "is a set of gradients, not a tensor"},
     {loader_of_nothing, "loader train: there is no data 'mnist'"},

@@ -131,7 +131,7 @@ static void wrong_values(void **state)
     refuses("--lr fast", "'fast' is not a number");
     refuses("--lr nan", "--lr");
     refuses("--shuffle maybe", "neither true nor false");
-    refuses("--log xml", "none of text, jsonl, none");
+    refuses("--log xml", "none of text, jsonl, csv, tensorboard, none");
     refuses("--device gpu", "--device");
     refuses("--device cuda:1", "CPU only");
     refuses("--eval=1", "takes no value");
