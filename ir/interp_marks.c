@@ -505,8 +505,11 @@ static void keep_forward_states(Run *r)
         const Tensor *t = result->kind == RESULT_State && r->in->module != NULL
                               ? module_find_tensor(r->in->module, result->name)
                               : NULL;
-        Value *old =
-            t != NULL && t->role == TENSOR_state ? state_before(r, ATTR_state, t->name) : NULL;
+        if (t == NULL || t->role != TENSOR_state) {
+            continue;
+        }
+        const Tensor *before = module_before(r->in->module, r->g, t);
+        Value *old = state_before(r, ATTR_state, before != NULL ? before->name : t->name);
         if (old != NULL) {
             set_state(r, t->name, old);
         }

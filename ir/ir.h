@@ -357,6 +357,7 @@ typedef enum TensorRole {
     TENSOR_scaler,  /* "<scaler>.scale", "<scaler>.tracker", "<scaler>.skips" */
     TENSOR_working, /* a parameter's copy in the type it is used in; derived, never saved */
     TENSOR_grad,    /* a gradient that is accumulated over several calls: "<parameter>.grad" */
+    TENSOR_before,  /* a state before the first of these calls: "<state>.before" */
     TENSOR_ROLES
 } TensorRole;
 extern const char *const tensor_role_name[TENSOR_ROLES];
@@ -369,7 +370,7 @@ typedef struct Tensor {
     DType dtype;
     Dims dims;      /* constant */
     Attrs init;     /* kind (zeros ones constant uniform normal), low, high */
-    const char *of; /* working copy, moment, gradient: the parameter */
+    const char *of; /* working copy, moment, gradient: the parameter; before: the state */
     Loc loc;
 } Tensor;
 
@@ -467,6 +468,8 @@ Decl *module_find(const Module *m, DeclKind kind, const char *name);
 /* Adds. */
 Tensor *module_tensor(Module *m, const char *name, TensorRole role, DType dt, const Dims *dims);
 Tensor *module_find_tensor(const Module *m, const char *name);
+/* What the state t was before the calls whose gradients the update in g takes; NULL: before this call. */
+const Tensor *module_before(const Module *m, const Graph *g, const Tensor *t);
 void module_graph(Module *m, Graph *g);
 Graph *module_find_graph(const Module *m, const char *name);
 /* What prepares the loader's batches; NULL: they are the fields as they are read. */

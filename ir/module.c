@@ -13,6 +13,7 @@ const char *const decl_name[DECL_COUNT] = {
 const char *const tensor_role_name[TENSOR_ROLES] = {
     [TENSOR_param] = "param",   [TENSOR_state] = "state",     [TENSOR_moment] = "moment",
     [TENSOR_scaler] = "scaler", [TENSOR_working] = "working", [TENSOR_grad] = "grad",
+    [TENSOR_before] = "before",
 };
 
 Module *module_new(Arena *arena, const char *name, const char *source)
@@ -64,6 +65,29 @@ Tensor *module_find_tensor(const Module *m, const char *name)
     for (int i = 0; i < m->ntensors; i++) {
         if (str_eq(m->tensors[i]->name, name)) {
             return m->tensors[i];
+        }
+    }
+    return NULL;
+}
+
+static bool takes_kept_gradients(const Module *m, const Graph *g)
+{
+    bool takes = false;
+    for (int i = 0; i < g->nnodes; i++) {
+        const char *state =
+            g->nodes[i]->op == OP_arg ? attrs_str(&g->nodes[i]->attrs, ATTR_state) : NULL;
+        const Tensor *t = state != NULL ? module_find_tensor(m, state) : NULL;
+        takes = takes || (t != NULL && t->role == TENSOR_grad);
+    }
+    return takes;
+}
+
+const Tensor *module_before(const Module *m, const Graph *g, const Tensor *t)
+{
+    for (int i = 0; i < m->ntensors; i++) {
+        const Tensor *before = m->tensors[i];
+        if (before->role == TENSOR_before && str_eq(before->of, t->name)) {
+            return takes_kept_gradients(m, g) ? before : NULL;
         }
     }
     return NULL;

@@ -71,6 +71,7 @@ static const BufferRole role_of[TENSOR_ROLES] = {
     [TENSOR_param] = BUFFER_param,     [TENSOR_state] = BUFFER_state,
     [TENSOR_moment] = BUFFER_moment,   [TENSOR_scaler] = BUFFER_scaler,
     [TENSOR_working] = BUFFER_working, [TENSOR_grad] = BUFFER_gradient,
+    [TENSOR_before] = BUFFER_state,
 };
 
 static void persistent_buffers(Plan *p)

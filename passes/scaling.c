@@ -629,7 +629,7 @@ static void expand_marker(Scaling *s, Node *n)
     }
 }
 
-/* States that the forward wrote stay as they were, too, when the step is bad. */
+/* States that the forward wrote stay as they were, too, when the step is bad: before its first batch. */
 static void guard_forward_states(Scaling *s, int nresults)
 {
     Node *bad = any_bad(s, NULL);
@@ -637,7 +637,9 @@ static void guard_forward_states(Scaling *s, int nresults)
         const Result *r = &s->g->results[i];
         const Tensor *t = r->kind == RESULT_State ? module_find_tensor(s->c->m, r->name) : NULL;
         if (t != NULL && t->role == TENSOR_state) {
-            Node *old = pass_arg(s->c, s->g, ATTR_state, t->name, t->dtype, &t->dims);
+            const Tensor *before = module_before(s->c->m, s->g, t);
+            before = before != NULL ? before : t;
+            Node *old = pass_arg(s->c, s->g, ATTR_state, before->name, t->dtype, &t->dims);
             graph_result(s->g, RESULT_State, t->name, where(s, bad, old, r->value));
         }
     }

@@ -140,7 +140,8 @@ typedef enum MpcRole {
     MPC_ROLE_moment,  /* an optimizer's state */
     MPC_ROLE_scaler,  /* scale, tracker, skips */
     MPC_ROLE_working, /* derived copy of a parameter; written by refresh, never saved */
-    MPC_ROLE_grad     /* accumulated over several calls */
+    MPC_ROLE_grad,    /* accumulated over several calls */
+    MPC_ROLE_before   /* a state as it was before these calls */
 } MpcRole;
 
 /* constant(a) · uniform in [a, b) · normal(mean a, deviation b) · trunc_normal: normal cut to a-2b..a+2b.
