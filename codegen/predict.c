@@ -65,7 +65,7 @@ static void needed_emit(Emit *e, const Graph *g, const Result *answer, const Dec
     int n;
     const Decl *data = module_find(e->m, DECL_data, attrs_str(&loader->attrs, ATTR_dataset));
     FieldDecl *fields = data_fields(e, data, &n);
-    const bool *needed = fields_needed(e, g, answer, data_prepare(e, data), fields, n);
+    const bool *needed = fields_needed(e, g, answer, loader_prepare(e->m, loader), fields, n);
     Text *t = text_new(e->arena);
     for (int i = 0; i < n; i++) {
         text_printf(t, "%s%s", i > 0 ? ", " : "", needed[i] ? "true" : "false");
