@@ -74,6 +74,10 @@ static uint64_t hash_block(Emit *e, uint64_t h, const HostBlock *b)
         for (int k = 0; k < s->nvars; k++) {
             h = hash_text(h, s->vars[k]);
         }
+        for (int k = 0; k < s->nmeasures; k++) {
+            h = hash_text(hash_text(h, s->measures[k].key),
+                          metric_info[s->measures[k].metric].name);
+        }
         for (int k = 0; k < s->nexprs; k++) {
             h = hash_expr(e, h, s->exprs[k]);
         }

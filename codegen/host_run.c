@@ -393,17 +393,48 @@ static void block(Emit *e, HostText *h, const HostBlock *b)
 
 /* ---- evaluations ----------------------------------------------------------------------------------- */
 
-static const char *evaluated_number(Emit *e, const HostText *h, const HostStmt *s, int g, int i)
+/* {.name = "f1", .kind = MPC_METRIC_f1, .average = MPC_AVERAGE_macro, .n = 10} */
+static const char *metric_text(Emit *e, const HostMeasure *of)
 {
-    const char *field = number_field(e, h, g, s->vars[i]);
-    field = field != NULL ? field : number_field(e, h, g, s->keys[i]);
-    if (field != NULL) {
-        return field;
+    const char *how = attrs_str(&of->attrs, ATTR_averaged);
+    int64_t n = attrs_int(&of->attrs, ATTR_classes, 0);
+    return arena_printf(e->arena, "{.name = %s, .kind = MPC_METRIC_%s%s%s%s}",
+                        quoted(e->arena, of->key), metric_info[of->metric].name,
+                        how != NULL ? ", .average = MPC_AVERAGE_" : "", how != NULL ? how : "",
+                        n > 0 ? arena_printf(e->arena, ", .n = %lld", (long long)n) : "");
+}
+
+/* What a batch gave for it: a number, or rows. */
+static const char *seen_text(Emit *e, const HostText *h, const HostMeasure *of, int g)
+{
+    const GraphPlan *gp = &e->plan->graphs[g];
+    const MetricInfo *info = &metric_info[of->metric];
+    const char *first = number_field(e, h, g, of->from[0]);
+    if (info->nfrom == 1) {
+        return arena_printf(e->arena, "{.number = (double)s.%s}", first);
     }
-    if (i < e->plan->graphs[g].nnumbers_out) {
-        return h->graphs[g].value[i];
+    const char *rows = NULL;
+    for (int i = 0; i < gp->nnumbers_out; i++) {
+        if (str_eq(gp->numbers_out[i].name, of->from[0])) {
+            rows = product_text(e->arena, gp->graph, &gp->numbers_out[i].buffer->dims);
+        }
     }
-    ICE("graph %s gives no %s", s->graph, s->keys[i]);
+    return arena_printf(e->arena, "{.row = {s.%s, s.%s}, .rows = %s}", first,
+                        number_field(e, h, g, of->from[1]),
+                        info->feed == FEED_numbers ? "batch.n" : rows);
+}
+
+static void metrics_emit(Emit *e, const HostStmt *s)
+{
+    int64_t cells = 0;
+    ln_open(e, "static const MpcMetric metrics[] =");
+    for (int i = 0; i < s->nmeasures; i++) {
+        const HostMeasure *of = &s->measures[i];
+        ln(e, "%s,", metric_text(e, of));
+        cells += metric_cells(of->metric, attrs_int(&of->attrs, ATTR_classes, 0));
+    }
+    ln_close(e, ";");
+    ln(e, "static double cells[%lld];", (long long)cells);
 }
 
 static void evaluate_emit(Emit *e, HostText *h, int number)
@@ -411,38 +442,38 @@ static void evaluate_emit(Emit *e, HostText *h, int number)
     const HostStmt *s = h->evaluates[number];
     int g = graph_number(e, s->graph);
     const char *loader = h->loader[host_loader(h, s->loader)];
+    const Graph *graph = e->plan->graphs[g].graph;
     if (s->loc.line > 0) {
         ln(e, "/* %d: evaluate(%s) */", s->loc.line, comment_text(e->arena, s->target));
     }
     ln(e, "static void %s(MpcRun *r)", h->evaluate[number]);
     ln_in(e, "{");
-    ln_open(e, "static const MpcMetric metrics[] =");
-    for (int i = 0; i < s->nvars; i++) {
-        bool share = str_starts(s->keys[i], "accuracy");
-        ln(e, "{%s, %s},", quoted(e->arena, s->keys[i]),
-           share ? "MPC_METRIC_share" : "MPC_METRIC_mean");
+    metrics_emit(e, s);
+    if (s->nvars > 0) {
+        ln(e, "struct Vars *vars = r->host;");
     }
-    ln_close(e, ";");
-    ln(e, "struct Vars *vars = r->host;");
-    ln(e, "double means[%d];", s->nvars);
+    ln(e, "double values[%d];", s->nmeasures);
     ln(e, "MpcBatch batch;");
     ln(e, "MpcEval measured;");
     ln_blank(e);
-    ln(e, "mpc_eval_begin(r, &measured, %s, metrics, %d, %s);", quoted(e->arena, s->target),
-       s->nvars, loader);
+    ln(e, "mpc_eval_begin(r, &measured, %s, metrics, %d, cells, %s);", quoted(e->arena, s->target),
+       s->nmeasures, loader);
     ln_open(e, "while (mpc_loader_next(%s, &batch))", loader);
     ln(e, "const struct %s_result s = %s(r, &batch);", h->graphs[g].name, h->graphs[g].name);
-    Text *values = text_new(e->arena);
-    for (int i = 0; i < s->nvars; i++) {
-        text_printf(values, "%s(double)s.%s", i > 0 ? ", " : "", evaluated_number(e, h, s, g, i));
+    Text *seen = text_new(e->arena);
+    for (int i = 0; i < s->nmeasures; i++) {
+        text_printf(seen, "%s%s", i > 0 ? ", " : "", seen_text(e, h, &s->measures[i], g));
     }
-    ln(e, "const double values[] = {%s};", values->at);
+    if (graph->nsyms > 0 && text_mentions(seen, graph->syms[0].name)) {
+        ln(e, "const int64_t %s = batch.n;", graph->syms[0].name);
+    }
+    ln(e, "const MpcSeen seen[] = {%s};", seen->at);
     ln_blank(e);
-    ln(e, "mpc_eval_add(r, &measured, values, batch.n);");
+    ln(e, "mpc_eval_add(r, &measured, seen, batch.n);");
     ln_close(e, "");
-    ln(e, "mpc_eval_end(r, &measured, %s, means);", loader);
+    ln(e, "mpc_eval_end(r, &measured, %s, values);", loader);
     for (int i = 0; i < s->nvars; i++) {
-        ln(e, "vars->%s = means[%d];", var_field(e, h, s->vars[i]), i);
+        ln(e, "vars->%s = values[%d];", var_field(e, h, s->vars[i]), i);
     }
     ln_close(e, "");
     ln_blank(e);

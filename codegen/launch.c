@@ -38,6 +38,13 @@ static const char *number_type(DType dt)
     return dt == DT_bool ? "bool" : dtype_info[dt].is_int ? "int64_t" : "double";
 }
 
+/* Of a field of the result: a number, or where the elements of a tensor are. */
+static const char *result_type(Emit *e, const Buffer *b)
+{
+    return b->dims.rank > 0 ? arena_printf(e->arena, "const %s *", memory_ctype(b->dtype))
+                            : arena_printf(e->arena, "%s ", number_type(b->dtype));
+}
+
 static bool has_result(const GraphPlan *gp, const GraphText *t)
 {
     return gp->nnumbers_out > 0 || t->rate != NULL;
@@ -47,7 +54,7 @@ static void result_struct(Emit *e, const GraphPlan *gp, const GraphText *t)
 {
     ln_open(e, "struct %s_result", t->name);
     for (int i = 0; i < gp->nnumbers_out; i++) {
-        ln(e, "%s %s;", number_type(gp->numbers_out[i].buffer->dtype), t->value[i]);
+        ln(e, "%s%s;", result_type(e, gp->numbers_out[i].buffer), t->value[i]);
     }
     if (t->rate != NULL) {
         ln(e, "double %s; /* learning rate */", t->rate);
@@ -246,6 +253,10 @@ static void numbers_out(Emit *e, const GraphPlan *gp, const GraphText *t)
 {
     for (int i = 0; i < gp->nnumbers_out; i++) {
         const Buffer *b = gp->numbers_out[i].buffer;
+        if (b->dims.rank > 0) {
+            ln(e, "result.%s = %s;", t->value[i], buffer_place(e, gp, b));
+            continue;
+        }
         const char *at = arena_printf(e->arena, "*%s", buffer_place(e, gp, b));
         if (dtype_is_low(b->dtype)) {
             at = arena_printf(e->arena, "mpc_%s_to_f32(%s)", dtype_info[b->dtype].name, at);

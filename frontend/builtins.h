@@ -4,7 +4,6 @@
 
 #include "frontend/lower.h"
 
-BuiltinFn fn_accuracy;
 BuiltinFn fn_adam;
 BuiltinFn fn_adaptive_pool;
 BuiltinFn fn_argmax;

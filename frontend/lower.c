@@ -176,6 +176,7 @@ const char *val_describe(Lower *l, Val v)
         [VAL_optimizer] = "an optimizer",
         [VAL_scheduler] = "a schedule",
         [VAL_scaler] = "a scaler",
+        [VAL_measure] = "a metric of a whole set",
         [VAL_context] = "a context of `with`",
     };
     return kinds[v.kind];

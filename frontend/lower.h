@@ -69,6 +69,7 @@ typedef enum ValueKind {
     VAL_optimizer,
     VAL_scheduler, /* decl */
     VAL_scaler,    /* decl */
+    VAL_measure,   /* what only an evaluation as a whole has: see measure */
     VAL_context,   /* autocast(...), precision(...), no_grad(): only in `with` */
     VAL_KINDS
 } ValueKind;
@@ -79,6 +80,7 @@ struct Val {
     int tag;          /* context: ContextKind */
     const char *key;  /* what evaluate() logs it as: "loss", "accuracy"; NULL for nothing special */
     const char *name; /* tensor: the variable that holds it, at the top level */
+    struct Measure *measure; /* how an evaluation counts it; NULL: the mean over its batches */
     union {
         int64_t i;
         double f;
@@ -104,6 +106,13 @@ struct Val {
         Decl *decl;
     };
 };
+
+/* A metric and the nodes that it is counted from. */
+typedef struct Measure {
+    Metric metric;
+    Node *from[2];
+    Attrs attrs;
+} Measure;
 
 struct Values {
     int n, cap;
@@ -572,6 +581,12 @@ Val eval_evaluate(Lower *l, const Ast *e, const Ast *target);
 #define ANSWER_LOGIT "logit"
 #define ANSWER_OUTPUT "output"
 void evaluation_answer(Lower *l, const char *kind, Node *x);
+
+/* ---- lower_loss.c, for metrics ----------------------------------------------------------------------- */
+
+bool loss_of_probabilities(const Node *logits, const Node *target); /* not of labels */
+/* What fn was applied to, under the moves and casts that followed; NULL where x does not come from fn. */
+Node *loss_logits(Lower *l, Node *x, Op fn);
 void log_statement(Lower *l, const Ast *call);
 
 /* ---- sema.c ---------------------------------------------------------------------------------------- */

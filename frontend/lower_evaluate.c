@@ -73,6 +73,12 @@ static bool evaluation_body(Lower *l, const Ast *e, Outcome *out)
     return diag_errors(l->diag) == errors;
 }
 
+/* A confusion matrix is no number: it goes to the log, and to no variable. */
+static bool is_logged_only(Val v)
+{
+    return v.measure != NULL && v.measure->metric == METRIC_confusion_matrix;
+}
+
 static const char *variable_of(const Ast *target, int i)
 {
     if (target == NULL) {
@@ -82,12 +88,34 @@ static const char *variable_of(const Ast *target, int i)
     return t->kind == AST_name ? t->name : NULL;
 }
 
-/* One number of the evaluation: a result of the graph, a variable, a key of the log. */
-static bool add_measure(Lower *l, HostStmt *s, const Ast *target, Val v, Loc loc)
+/* The log's name: the function's, or the variable's; of a second loss the variable's. NULL: said. */
+static const char *measure_key(Lower *l, const HostStmt *s, const char *key, const char *var,
+                               Loc loc)
 {
-    int i = s->nvars;
-    const char *var = variable_of(target, i);
-    const char *key = v.key != NULL ? v.key : v.name != NULL ? v.name : var;
+    if (key == NULL) {
+        lower_error(
+            l, loc,
+            "this has no name for the log: assign it, as in `error = evaluate(...) { ... }`");
+        return NULL;
+    }
+    const char *second = var != NULL && str_starts(var, "eval_") ? var + 5 : var;
+    for (int k = 0; k < s->nmeasures; k++) {
+        if (!str_eq(s->measures[k].key, key)) {
+            continue;
+        }
+        if (second == NULL || str_eq(second, key)) {
+            lower_error(l, loc, "this evaluation measures `%s` twice", key);
+            return NULL;
+        }
+        key = second;
+        k = -1;
+    }
+    return key;
+}
+
+/* The mean of a scalar. */
+static bool add_mean(Lower *l, HostMeasure *of, const char *var, Val v, Loc loc)
+{
     Node *n = tensor_of(l, v, loc);
     if (n == NULL) {
         return false;
@@ -97,28 +125,47 @@ static bool add_measure(Lower *l, HostStmt *s, const Ast *target, Val v, Loc loc
         lower_note(l, loc, "mean() makes one number of a tensor");
         return false;
     }
-    if (key == NULL) {
-        lower_error(
-            l, loc,
-            "this has no name for the log: assign it, as in `error = evaluate(...) { ... }`");
-        return false;
-    }
-    for (int k = 0; k < i; k++) {
-        bool same = str_eq(s->keys[k], key);
-        if (same && var != NULL && !str_eq(var, key)) {
-            key = var; /* a second loss goes by its variable */
-            k = -1;
-        } else if (same) {
-            lower_error(l, loc, "this evaluation measures `%s` twice", key);
-            return false;
-        }
-    }
-    var = var != NULL ? var : arena_printf(l->arena, "eval_%s", key);
     n = dtype_info[n->dtype].is_float ? n : op_cast(l, n, DT_f32);
     graph_result(l->run->graph, RESULT_Host, var, n);
-    s->vars[i] = var;
-    s->keys[i] = key;
-    s->nvars++;
+    of->from[0] = var;
+    return true;
+}
+
+static void add_counted(Lower *l, HostMeasure *of, const char *var, const Measure *m)
+{
+    static const char *const part[] = {"answers", "labels"};
+    int n = metric_info[m->metric].nfrom;
+    of->metric = m->metric;
+    of->attrs = m->attrs;
+    for (int i = 0; i < n; i++) {
+        of->from[i] = n == 1 ? var : arena_printf(l->arena, "%s.%s", var, part[i]);
+        graph_result(l->run->graph, RESULT_Host, of->from[i], m->from[i]);
+    }
+}
+
+/* One measure of the evaluation: results of the graph, a variable, a key of the log. */
+static bool add_measure(Lower *l, HostStmt *s, const char *var, Val v, Loc loc)
+{
+    if (val_is_poison(v)) {
+        return false;
+    }
+    const char *key = v.key != NULL ? v.key : v.name != NULL ? v.name : var;
+    key = measure_key(l, s, key, var, loc);
+    if (key == NULL) {
+        return false;
+    }
+    HostMeasure *of = &s->measures[s->nmeasures];
+    *of = (HostMeasure){.key = key};
+    var = var != NULL ? var : arena_printf(l->arena, "eval_%s", key);
+    if (v.measure != NULL) {
+        add_counted(l, of, var, v.measure);
+    } else if (!add_mean(l, of, var, v, loc)) {
+        return false;
+    }
+    s->nmeasures++;
+    if (!is_logged_only(v)) {
+        s->vars[s->nvars++] = var;
+    }
     return true;
 }
 
@@ -153,8 +200,7 @@ void evaluation_answer(Lower *l, const char *kind, Node *x)
 static bool target_fits(Lower *l, const Ast *target, int n)
 {
     int names = target == NULL ? n : target->kind == AST_tuple ? target->list.n : 1;
-    bool one = target != NULL && target->kind == AST_name;
-    if (names == n || (one && n == 1)) {
+    if (names == n) {
         return true;
     }
     lower_error(l, target->loc, "%d name%s for %d number%s of the evaluation", names,
@@ -162,29 +208,48 @@ static bool target_fits(Lower *l, const Ast *target, int n)
     return false;
 }
 
+/* Numbers first: they go to the variables. */
+static bool add_measures(Lower *l, const Ast *target, const Outcome *out, HostStmt *s)
+{
+    bool fine = true;
+    int at = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < out->n; i++) {
+            if (is_logged_only(out->values[i]) == (pass == 1)) {
+                const char *var = pass == 0 ? variable_of(target, at++) : NULL;
+                fine = add_measure(l, s, var, out->values[i], out->locs[i]) && fine;
+            }
+        }
+    }
+    return fine;
+}
+
 static Val measures(Lower *l, const Ast *e, const Ast *target, Loader *loader, HostStmt *s)
 {
     Outcome out = {0};
-    if (!evaluation_body(l, e, &out) || !target_fits(l, target, out.n)) {
+    int numbers = 0;
+    if (!evaluation_body(l, e, &out)) {
+        return val_poison();
+    }
+    for (int i = 0; i < out.n; i++) {
+        numbers += !is_logged_only(out.values[i]);
+    }
+    if (!target_fits(l, target, numbers)) {
         return val_poison();
     }
     s->target = loader->data->decl->name;
     s->graph = l->run->graph->name;
     s->loader = loader->decl;
     s->vars = ARENA_ARRAY(l->arena, const char *, out.n);
-    s->keys = ARENA_ARRAY(l->arena, const char *, out.n);
-    bool fine = true;
-    for (int i = 0; i < out.n; i++) {
-        fine = add_measure(l, s, target, out.values[i], out.locs[i]) && fine;
-    }
-    if (!fine) {
+    s->measures = ARENA_ARRAY(l->arena, HostMeasure, out.n);
+    if (!add_measures(l, target, &out, s)) {
         return val_poison();
     }
     Val all = val_list(l, VAL_tuple);
-    for (int i = 0; i < out.n; i++) {
-        val_push(l, &all, host_var(l, s->vars[i], HT_float, out.locs[i]));
+    for (int i = 0; i < s->nvars; i++) {
+        val_push(l, &all, host_var(l, s->vars[i], HT_float, e->loc));
     }
-    return out.n == 1 ? all.list->at[0] : all;
+    return s->nvars == 1 ? all.list->at[0] : all;
 }
 
 Val eval_evaluate(Lower *l, const Ast *e, const Ast *target)

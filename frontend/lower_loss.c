@@ -1,4 +1,4 @@
-/* lower_loss.c: losses and metrics as ops or compositions of ops.
+/* lower_loss.c: losses as ops or compositions of ops.
  *
  * What a loss computes it computes in float32, whatever region it stands in: its operands are brought there
  * and its ops keep that type. A loss of probabilities that come from a sigmoid is computed from the logits, with a
@@ -8,11 +8,11 @@
 
 /* ---- losses ---------------------------------------------------------------------------------------- */
 
-/* A loss in a log is `loss`; a metric is called by its name. */
-static Val keyed(Lower *l, Node *n, const char *key)
+/* In a log it is `loss`. */
+static Val keyed(Lower *l, Node *n)
 {
     Val v = val_of_node(l, n);
-    v.key = key;
+    v.key = "loss";
     return v;
 }
 
@@ -42,7 +42,7 @@ static Node *soft_cross_entropy(Lower *l, Node *logits, Node *target, double smo
 }
 
 /* Probabilities of the classes, one row for each row of logits. */
-static bool are_probabilities(const Node *logits, const Node *target)
+bool loss_of_probabilities(const Node *logits, const Node *target)
 {
     return logits->dims.rank > 0 && dtype_info[target->dtype].is_float &&
            dims_equal(&logits->dims, &target->dims);
@@ -60,14 +60,14 @@ Val fn_cross_entropy(Lower *l, Call *c)
     if (!(smoothing >= 0 && smoothing <= 1)) {
         return lower_error(l, c->locs[3], "label_smoothing is a share, between 0 and 1");
     }
-    if (are_probabilities(logits, labels)) {
-        return keyed(l, soft_cross_entropy(l, logits, labels, smoothing), "loss");
+    if (loss_of_probabilities(logits, labels)) {
+        return keyed(l, soft_cross_entropy(l, logits, labels, smoothing));
     }
     Attrs attrs = {0};
     attrs_set_int(l->arena, &attrs, ATTR_ignore_index, ignore);
     attrs_set_float(l->arena, &attrs, ATTR_label_smoothing, smoothing);
     evaluation_answer(l, ANSWER_LOGITS, logits);
-    return keyed(l, op_build(l, OP_cross_entropy, 2, (Node *[]){logits, labels}, attrs), "loss");
+    return keyed(l, op_build(l, OP_cross_entropy, 2, (Node *[]){logits, labels}, attrs));
 }
 
 static Node *unit_axis(Lower *l, Node *x)
@@ -84,13 +84,13 @@ static Node *unit_axis(Lower *l, Node *x)
 
 /* What fn was applied to, under the moves and casts that followed, which move the result instead: the logits
  * of sigmoid(x)[:, 0]. NULL where x does not come from fn. */
-static Node *logits_of(Lower *l, Node *x, Op fn)
+Node *loss_logits(Lower *l, Node *x, Op fn)
 {
     if (x == NULL || x->op == fn) {
         return x == NULL ? NULL : x->in[0];
     }
     bool moves = x->op == OP_reshape || x->op == OP_transpose || x->op == OP_slice;
-    Node *before = moves || x->op == OP_cast ? logits_of(l, x->in[0], fn) : NULL;
+    Node *before = moves || x->op == OP_cast ? loss_logits(l, x->in[0], fn) : NULL;
     if (before == NULL || !moves) {
         return before;
     }
@@ -129,7 +129,7 @@ Val fn_nll(Lower *l, Call *c)
     n = op2(l, OP_maximum, n, op_const(l, DT_f32, 1));
     Node *loss = op1(l, OP_neg, op2(l, OP_div, total, n));
     op_leave_wide(l, outer);
-    return keyed(l, loss, "loss");
+    return keyed(l, loss);
 }
 
 /* ---- element-wise losses ----------------------------------------------------------------------------- */
@@ -177,7 +177,7 @@ Val fn_loss(Lower *l, Call *c)
     DType outer = enter_loss(l, x);
     Node *loss = reduced(l, c, 2, op1(l, c->fn->op, op2(l, OP_sub, x, y)));
     op_leave_wide(l, outer);
-    return keyed(l, loss, "loss");
+    return keyed(l, loss);
 }
 
 /* huber(d) = d^2 / 2 below delta, delta * (|d| - delta / 2) beyond; smooth_l1 is that divided by beta */
@@ -204,7 +204,7 @@ Val fn_huber(Lower *l, Call *c)
     }
     Node *loss = reduced(l, c, 3, each);
     op_leave_wide(l, outer);
-    return keyed(l, loss, "loss");
+    return keyed(l, loss);
 }
 
 /* softplus(x) - x * y = log(1 + e^x) - x y, stable at both ends. Where y is 0 or 1 nothing is subtracted:
@@ -244,7 +244,7 @@ Val fn_bce(Lower *l, Call *c)
     if (!loss_operands(l, c, &x, &y)) {
         return val_poison();
     }
-    Node *logits = c->fn->op == OP_sigmoid ? logits_of(l, x, OP_sigmoid) : x;
+    Node *logits = c->fn->op == OP_sigmoid ? loss_logits(l, x, OP_sigmoid) : x;
     evaluation_answer(l, logits != NULL ? ANSWER_LOGIT : ANSWER_OUTPUT,
                       logits != NULL ? logits : x);
     DType outer = enter_loss(l, x);
@@ -258,48 +258,5 @@ Val fn_bce(Lower *l, Call *c)
     Node *each = logits != NULL ? bce_of_logits(l, x, y) : bce_of_probabilities(l, x, y);
     Node *loss = reduced(l, c, 2, each);
     op_leave_wide(l, outer);
-    return keyed(l, loss, "loss");
-}
-
-/* ---- metrics --------------------------------------------------------------------------------------- */
-
-Val fn_accuracy(Lower *l, Call *c)
-{
-    Node *logits, *labels;
-    if (!call_tensor(l, c, 0, &logits) || !call_tensor(l, c, 1, &labels)) {
-        return val_poison();
-    }
-    if (are_probabilities(logits, labels)) {
-        labels = op_axis(l, OP_argmax, labels, labels->dims.rank - 1);
-    }
-    Dims want = logits->dims;
-    want.rank -= want.rank > 0;
-    if (labels == NULL || logits->dims.rank < 1 || !dims_equal(&want, &labels->dims)) {
-        return lower_error(l, c->loc, "accuracy: logits [%s] need labels [%s], but these are [%s]",
-                           dims_text(l->arena, l->run->graph, &logits->dims),
-                           dims_text(l->arena, l->run->graph, &want),
-                           dims_text(l->arena, l->run->graph, &labels->dims));
-    }
-    if (!dtype_info[labels->dtype].is_int) {
-        return lower_error(l, c->locs[1], "labels are integers, but this is %s",
-                           val_describe(l, c->args[1]));
-    }
-    Node *before = logits_of(l, logits, OP_softmax);
-    evaluation_answer(l, ANSWER_LOGITS, before != NULL ? before : logits);
-    Node *best = op_axis(l, OP_argmax, logits, logits->dims.rank - 1);
-    Node *hit = op2(l, OP_eq, best, op_cast(l, labels, DT_i64));
-    return keyed(l, op_reduce(l, OP_mean, op_cast(l, hit, DT_f32), -1, NULL, false), "accuracy");
-}
-
-Val fn_metric(Lower *l, Call *c)
-{
-    Node *x, *y;
-    if (!loss_operands(l, c, &x, &y)) {
-        return val_poison();
-    }
-    evaluation_answer(l, ANSWER_OUTPUT, x);
-    DType outer = enter_loss(l, x);
-    Node *r = op_reduce(l, OP_mean, op1(l, c->fn->op, op2(l, OP_sub, x, y)), -1, NULL, false);
-    op_leave_wide(l, outer);
-    return keyed(l, r, c->fn->name);
+    return keyed(l, loss);
 }

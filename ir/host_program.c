@@ -1,4 +1,5 @@
-/* host_program.c: the host program: statements, expressions over plain numbers, and their types. */
+/* host_program.c: the host program: what it measures, statements, expressions over plain numbers, and their
+ * types. */
 #include "ir/ir.h"
 
 #include <string.h>
@@ -9,6 +10,45 @@
 const char *const host_type_name[4] = {
     [HT_int] = "int", [HT_float] = "float", [HT_bool] = "bool", [HT_str] = "str"};
 
+/* ---- metrics --------------------------------------------------------------------------------- */
+
+#define GREATER_greater true
+#define GREATER_less false
+#define METRIC_FEED(name, values, cells, meaning) enum { VALUES_##name = values };
+#define METRIC(name, feed, better, formals, meaning)
+#include "runtime/abi/metrics.def"
+
+const MetricInfo metric_info[METRIC_COUNT] = {
+    [METRIC_mean] = {"mean", FEED_number, VALUES_number, true},
+#define METRIC_FEED(name, values, cells, meaning)
+#define METRIC(name, feed, better, formals, meaning)                                               \
+    [METRIC_##name] = {#name, FEED_##feed, VALUES_##feed, GREATER_##better},
+#include "runtime/abi/metrics.def"
+};
+
+bool metric_find(const char *name, Metric *metric)
+{
+    for (int i = 0; i < METRIC_COUNT; i++) {
+        if (str_eq(metric_info[i].name, name)) {
+            *metric = (Metric)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+int64_t metric_cells(Metric metric, int64_t n)
+{
+    const int64_t all[] = {
+#define METRIC_FEED(name, values, cells, meaning) [FEED_##name] = cells,
+#define METRIC(name, feed, better, formals, meaning)
+#include "runtime/abi/metrics.def"
+    };
+    return all[metric_info[metric].feed];
+}
+
+/* ---- statements ------------------------------------------------------------------------------ */
+
 HostStmt *host_stmt(Module *m, HostBlock *into, HostKind kind, Loc loc)
 {
     HostStmt *s = ARENA_NEW(m->arena, HostStmt);
@@ -18,6 +58,8 @@ HostStmt *host_stmt(Module *m, HostBlock *into, HostKind kind, Loc loc)
     into->v[into->n++] = s;
     return s;
 }
+
+/* ---- expressions ----------------------------------------------------------------------------- */
 
 HostExpr *host_num(Arena *arena, double num, HostType type)
 {

@@ -58,6 +58,21 @@ typedef enum OpKind {
     KIND_Mark
 } OpKind;
 
+/* What an evaluation measures. */
+typedef enum MetricFeed {
+#define METRIC_FEED(name, values, cells, meaning) FEED_##name,
+#define METRIC(name, feed, better, formals, meaning)
+#include "runtime/abi/metrics.def"
+} MetricFeed;
+
+typedef enum Metric {
+    METRIC_mean,
+#define METRIC_FEED(name, values, cells, meaning)
+#define METRIC(name, feed, better, formals, meaning) METRIC_##name,
+#include "runtime/abi/metrics.def"
+    METRIC_COUNT
+} Metric;
+
 typedef enum AttrId {
 #define ATTR(name, type, meaning) ATTR_##name,
 #include "ir/attrs.def"
@@ -92,6 +107,16 @@ typedef struct AttrInfo {
     AttrType type;
 } AttrInfo;
 extern const AttrInfo attr_info[ATTR_COUNT];
+
+typedef struct MetricInfo {
+    const char *name;
+    MetricFeed feed;
+    int nfrom;    /* results of the graph that it takes */
+    bool greater; /* is better */
+} MetricInfo;
+extern const MetricInfo metric_info[METRIC_COUNT];
+bool metric_find(const char *name, Metric *metric);
+int64_t metric_cells(Metric metric, int64_t n); /* doubles that it is added up in */
 
 typedef struct DTypeInfo {
     const char *name, *ctype, *safetensors;
@@ -411,10 +436,18 @@ typedef enum HostKind {
     HS_call,     /* call @graph: results of kind Host become variables; inside HS_batches */
     HS_schedule, /* scheduler.step() */
     HS_log,      /* log(names): variables, under their names */
-    HS_evaluate, /* vars = evaluate(dataset) { @graph }: means over samples, logged under `keys` */
+    HS_evaluate, /* vars = evaluate(dataset) { @graph }: what `measures` lists */
     HS_save,     /* save("best"): expr is the string */
     HS_print     /* print(exprs) */
 } HostKind;
+
+/* One thing that an evaluation measures. */
+typedef struct HostMeasure {
+    const char *key; /* of the log */
+    Metric metric;
+    const char *from[2]; /* host results of the graph */
+    Attrs attrs;         /* averaged, classes, of the metric */
+} HostMeasure;
 
 typedef struct HostStmt HostStmt;
 typedef struct HostBlock {
@@ -429,7 +462,8 @@ struct HostStmt {
     const char *graph;  /* evaluate */
     int nvars;
     const char **vars; /* call: the host results it sets; log: its names; evaluate: what it sets */
-    const char **keys; /* evaluate: log keys, parallel to vars */
+    int nmeasures;     /* evaluate; the first nvars go to vars, the others to the log alone */
+    HostMeasure *measures;
     HostExpr *expr, *hi;
     int nexprs;
     HostExpr **exprs; /* print */

@@ -28,9 +28,9 @@ static bool is_digit(char c)
 bool text_plain_name(const char *s)
 {
     static const char *const words[] = {
-        "true",     "false", "and",   "or",      "not",   "if",       "else", "inf", "nan",
-        "len",      "count", "for",   "batches", "break", "continue", "call", "log", "schedule",
-        "evaluate", "save",  "print", "return",  "in",    "loc",      "with", "keys"};
+        "true",     "false", "and",   "or",      "not",   "if",       "else", "inf",     "nan",
+        "len",      "count", "for",   "batches", "break", "continue", "call", "log",     "schedule",
+        "evaluate", "save",  "print", "return",  "in",    "loc",      "with", "measures"};
     if (s == NULL || !is_letter(*s)) {
         return false;
     }
@@ -128,7 +128,7 @@ static void text_attr(Text *t, const Module *m, const Attr *a)
     }
 }
 
-static void text_attrs(Text *t, const Module *m, const Attrs *as)
+void text_attrs(Text *t, const Module *m, const Attrs *as)
 {
     if (as->n == 0) {
         return;

@@ -173,7 +173,7 @@ static void text_names(Text *t, int n, const char *const *names)
     }
 }
 
-static void text_evaluate(Text *t, const HostStmt *s)
+static void text_evaluate(Text *t, const Module *m, const HostStmt *s)
 {
     text_puts(t, "evaluate ");
     text_names(t, s->nvars, s->vars);
@@ -185,9 +185,14 @@ static void text_evaluate(Text *t, const HostStmt *s)
         text_puts(t, " with ");
         text_name(t, s->loader->name);
     }
-    if (s->keys != NULL) {
-        text_puts(t, " keys ");
-        text_names(t, s->nvars, s->keys);
+    for (int i = 0; i < s->nmeasures; i++) {
+        const HostMeasure *of = &s->measures[i];
+        text_puts(t, i > 0 ? ", " : " measures ");
+        text_name(t, of->key);
+        text_printf(t, " = %s(", metric_info[of->metric].name);
+        text_names(t, metric_info[of->metric].nfrom, of->from);
+        text_putc(t, ')');
+        text_attrs(t, m, &of->attrs);
     }
 }
 
@@ -238,7 +243,7 @@ static void text_head(Text *t, const Module *m, const HostStmt *s)
         text_puts(t, s->nvars > 0 ? "log " : "log");
         text_names(t, s->nvars, s->vars);
         break;
-    case HS_evaluate: text_evaluate(t, s); break;
+    case HS_evaluate: text_evaluate(t, m, s); break;
     case HS_save:
         text_puts(t, "save ");
         text_host_expr(t, m, s->expr);

@@ -147,7 +147,7 @@ static void read_attr(Reader *r, Attrs *as)
     attrs_set(r->arena, as, a);
 }
 
-static Attrs read_attrs(Reader *r)
+Attrs read_attrs(Reader *r)
 {
     Attrs as = {0};
     if (read_accept_sign(r, "{")) {

@@ -199,6 +199,35 @@ static NameList read_names(Reader *r)
 
 static void read_block(Reader *r, HostBlock *b);
 
+/* measures loss = mean(eval_loss), f1 = f1(a, b) {averaged="macro", classes=10} */
+static void read_measures(Reader *r, HostStmt *s)
+{
+    VEC(HostMeasure) list = {0};
+    if (!read_accept_word(r, "measures")) {
+        return;
+    }
+    do {
+        HostMeasure of = {.key = read_name(r)};
+        read_expect_sign(r, "=");
+        const char *name = read_name(r);
+        if (!metric_find(name, &of.metric) && !r->failed) {
+            read_fail(r, "'%s' is no metric", name);
+        }
+        read_expect_sign(r, "(");
+        for (int i = 0; i < metric_info[of.metric].nfrom; i++) {
+            if (i > 0) {
+                read_expect_sign(r, ",");
+            }
+            of.from[i] = read_name(r);
+        }
+        read_expect_sign(r, ")");
+        of.attrs = read_attrs(r);
+        vec_push(r->arena, &list, of);
+    } while (read_accept_sign(r, ","));
+    s->measures = list.at;
+    s->nmeasures = list.n;
+}
+
 static void read_evaluate(Reader *r, HostStmt *s)
 {
     if (!read_is_sign(r, "=")) {
@@ -217,15 +246,9 @@ static void read_evaluate(Reader *r, HostStmt *s)
             read_fail(r, "there is no loader '%s'", name);
         }
     }
-    if (read_accept_word(r, "keys")) {
-        NameList keys = {0};
-        if (s->nvars > 0) {
-            keys = read_names(r);
-        }
-        s->keys = s->nvars > 0 ? keys.at : ARENA_ARRAY(r->arena, const char *, 1);
-        if (keys.n != s->nvars) {
-            read_fail(r, "%d keys for %d variables", keys.n, s->nvars);
-        }
+    read_measures(r, s);
+    if (s->nvars > s->nmeasures) {
+        read_fail(r, "%d variables for %d measures", s->nvars, s->nmeasures);
     }
 }
 

@@ -62,6 +62,7 @@ int64_t read_signed(Reader *r);
 double read_number(Reader *r); /* with a sign, inf and nan */
 Loc read_loc(Reader *r);       /* loc(..), or no place when there is none */
 
+Attrs read_attrs(Reader *r);         /* {..}, or none */
 HostExpr *read_host_expr(Reader *r); /* never NULL */
 void read_host_program(Reader *r);
 

@@ -50,6 +50,7 @@ int host_operator_binding(const char *op); /* of a binary operator; BIND_cond fo
 /* m says what a variable's type is expected to be; NULL: whatever it has. */
 void text_host_expr(Text *t, const Module *m, const HostExpr *e);
 void text_host_program(Text *t, const Module *m);
+void text_attrs(Text *t, const Module *m, const Attrs *as); /* " {..}", or nothing */
 void text_name(Text *t, const char *name);
 void text_loc(Text *t, const Module *m, Loc loc); /* " loc(..)", or nothing */
 

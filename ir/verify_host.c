@@ -129,14 +129,14 @@ static void verify_decl_name(Verify *v, const HostStmt *s, DeclKind kind)
     }
 }
 
-static int host_results(const Graph *g, const char *name)
+static const Node *host_result(const Graph *g, const char *name)
 {
-    int n = 0;
     for (int i = 0; i < g->nresults; i++) {
-        n +=
-            g->results[i].kind == RESULT_Host && (name == NULL || str_eq(g->results[i].name, name));
+        if (g->results[i].kind == RESULT_Host && str_eq(g->results[i].name, name)) {
+            return g->results[i].value;
+        }
     }
-    return n;
+    return NULL;
 }
 
 static void verify_vars(Verify *v, const HostStmt *s)
@@ -164,7 +164,7 @@ static void verify_call(Verify *v, const HostStmt *s, Where w)
                     s->target != NULL ? s->target : "");
     }
     for (int i = 0; g != NULL && i < s->nvars; i++) {
-        if (host_results(g, s->vars[i]) == 0) {
+        if (host_result(g, s->vars[i]) == NULL) {
             verify_fail(v, s->loc, "@%s gives no '%s'", g->name, s->vars[i]);
         }
     }
@@ -173,14 +173,43 @@ static void verify_call(Verify *v, const HostStmt *s, Where w)
     }
 }
 
+/* A metric takes numbers, or tensors of as many elements, of the type that it counts. */
+static void verify_measure(Verify *v, const HostStmt *s, const Graph *g, const HostMeasure *of)
+{
+    static const DType types[][2] = {[FEED_number] = {DT_none},
+                                     [FEED_share] = {DT_none},
+                                     [FEED_classes] = {DT_i64, DT_i64},
+                                     [FEED_numbers] = {DT_f64, DT_f64},
+                                     [FEED_losses] = {DT_f64, DT_i64}};
+    const MetricInfo *info = &metric_info[of->metric];
+    const Node *first = NULL;
+    for (int k = 0; k < info->nfrom; k++) {
+        const Node *n = host_result(g, of->from[k]);
+        first = k == 0 ? n : first;
+        DType want = types[info->feed][k];
+        if (n == NULL) {
+            verify_fail(v, s->loc, "@%s gives no '%s'", g->name, of->from[k]);
+        } else if (want == DT_none ? n->dims.rank != 0 : n->dtype != want) {
+            verify_fail(v, s->loc, "'%s' is nothing that %s could count", of->from[k], info->name);
+        } else if (first != NULL && !dims_equal(&first->dims, &n->dims)) {
+            verify_fail(v, s->loc, "%s of tensors that differ in shape", info->name);
+        }
+    }
+    if (info->nfrom > 1 && attrs_int(&of->attrs, ATTR_classes, 0) < 1) {
+        verify_fail(v, s->loc, "%s without its number of classes", info->name);
+    }
+}
+
 static void verify_evaluate(Verify *v, const HostStmt *s)
 {
     const Graph *g = graph_of(v, s, s->graph, GRAPH_Eval);
     verify_decl_name(v, s, DECL_data);
     verify_vars(v, s);
-    if (g != NULL && host_results(g, NULL) < s->nvars) {
-        verify_fail(v, s->loc, "@%s gives %d numbers, not %d", g->name, host_results(g, NULL),
-                    s->nvars);
+    if (s->nmeasures < s->nvars) {
+        verify_fail(v, s->loc, "%d variables for %d measures", s->nvars, s->nmeasures);
+    }
+    for (int i = 0; g != NULL && i < s->nmeasures; i++) {
+        verify_measure(v, s, g, &s->measures[i]);
     }
     if (s->loader == NULL || module_find(v->m, DECL_loader, s->loader->name) != s->loader) {
         verify_fail(v, s->loc, "evaluate without a loader");

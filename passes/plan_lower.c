@@ -188,6 +188,21 @@ static void state_result(GraphBuild *b, const Result *r, CopyBacks *copies)
     vec_push(b->plan->arena, copies, ((CopyBack){b->buffer[v->id], to}));
 }
 
+/* Two results may be one value, and one may be an argument as it came. */
+static const Buffer *host_result(GraphBuild *b, GraphPlan *gp, const Result *r)
+{
+    Node *v = r->value;
+    Buffer *out = b->buffer[v->id];
+    if (out == NULL && v->op == OP_arg) {
+        out = argument(b, gp, v);
+    } else if (out == NULL) {
+        out = plan_buffer(b->plan, r->name, gp->graph, b->place, BUFFER_number, v->dtype, &v->dims);
+        out->what = "for the host";
+    }
+    b->buffer[v->id] = out;
+    return out;
+}
+
 static void results(GraphBuild *b, GraphPlan *gp, CopyBacks *copies)
 {
     const Graph *g = gp->graph;
@@ -205,11 +220,7 @@ static void results(GraphBuild *b, GraphPlan *gp, CopyBacks *copies)
             b->buffer[v->id] = out;
             gp->outputs[gp->noutputs++] = out;
         } else {
-            Buffer *out =
-                plan_buffer(b->plan, r->name, g, b->place, BUFFER_number, v->dtype, &v->dims);
-            out->what = "for the host";
-            b->buffer[v->id] = out;
-            gp->numbers_out[gp->nnumbers_out].buffer = out;
+            gp->numbers_out[gp->nnumbers_out].buffer = host_result(b, gp, r);
             gp->numbers_out[gp->nnumbers_out++].name = r->name;
         }
     }

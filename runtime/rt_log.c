@@ -300,20 +300,37 @@ void rt_log_overflow(MpcRun *r, const MpcStep *s)
     write_record(r, j);
 }
 
-void rt_log_eval(MpcRun *r, const MpcEval *e, const double *means)
+/* A row for each label: how often it was taken for each class. */
+static void put_matrix(RtJson *j, const MpcMetric *m, const double *cells)
+{
+    rt_json_open_list(j, m->name);
+    for (int64_t i = 0; i < m->n; i++) {
+        rt_json_open_list(j, NULL);
+        for (int64_t k = 0; k < m->n; k++)
+            rt_json_int(j, NULL, (int64_t)cells[i * m->n + k]);
+        rt_json_close_list(j);
+    }
+    rt_json_close_list(j);
+}
+
+void rt_log_eval(MpcRun *r, const MpcEval *e, const double *values)
 {
     RtJson *j = record(r, "eval");
     rt_json_int(j, "step", r->step);
     rt_json_int(j, "epoch", rt_epochs_begun(r));
     rt_json_text(j, "set", e->set);
     for (int i = 0; i < e->n_metrics; i++)
-        rt_json_number(j, e->metrics[i].name, means[i]);
+        if (e->metrics[i].kind == MPC_METRIC_confusion_matrix)
+            put_matrix(j, &e->metrics[i], e->cells[i] + 1);
+        else
+            rt_json_number(j, e->metrics[i].name, values[i]);
     rt_json_int(j, "samples", e->samples);
     put_seconds(j, "seconds", rt_seconds() - e->start);
     write_record(r, j);
     rt_scalars_begin(r);
     for (int i = 0; i < e->n_metrics; i++)
-        rt_scalar(r, "eval", e->set, e->metrics[i].name, means[i]);
+        if (e->metrics[i].kind != MPC_METRIC_confusion_matrix)
+            rt_scalar(r, "eval", e->set, e->metrics[i].name, values[i]);
     rt_scalars_end(r);
 }
 

@@ -303,10 +303,17 @@ void rt_progress_values(MpcRun *r, const MpcValue *values, int n)
     }
 }
 
-void rt_progress_eval(MpcRun *r, const MpcEval *e, const double *means)
+void rt_progress_eval(MpcRun *r, const MpcEval *e, const double *values)
 {
+    RtProgress *p = &r->rt->progress;
     char a[RT_NUMBER_CHARS];
     bool terminal = isatty(STDOUT_FILENO) == 1;
+    for (int i = 0; i < e->n_metrics; i++)
+        if (e->metrics[i].kind == MPC_METRIC_confusion_matrix) {
+            p->table = e->cells[i] + 1;
+            p->table_n = e->metrics[i].n;
+            p->table_of = e->set;
+        }
     if (!is_text(r))
         return;
     rt_progress_clear(r);
@@ -315,17 +322,42 @@ void rt_progress_eval(MpcRun *r, const MpcEval *e, const double *means)
     else
         printf("            %s:", e->set);
     for (int i = 0; i < e->n_metrics; i++) {
-        bool share = e->metrics[i].kind == MPC_METRIC_share;
-        if (terminal && share)
-            printf("  %s %.1f %%", e->metrics[i].name, 100 * means[i]);
+        if (e->metrics[i].kind == MPC_METRIC_confusion_matrix)
+            continue;
+        if (terminal && rt_metric_is_share(e->metrics[i].kind))
+            printf("  %s %.1f %%", e->metrics[i].name, 100 * values[i]);
         else if (terminal)
-            printf("  %s %s", e->metrics[i].name, short_number(a, means[i]));
+            printf("  %s %s", e->metrics[i].name, short_number(a, values[i]));
         else
-            printf(" %s=%.6g", e->metrics[i].name, means[i]);
+            printf(" %s=%.6g", e->metrics[i].name, values[i]);
     }
     printf("\n");
     fflush(stdout);
-    r->rt->progress.shown_at = rt_seconds();
+    p->shown_at = rt_seconds();
+}
+
+/* The last confusion matrix, where a screen can hold it; the log has all. */
+static void show_table(const MpcRun *r)
+{
+    const RtProgress *p = &r->rt->progress;
+    enum { MOST = 20 };
+    int width = 5;
+    if (!p->table_of || p->table_n > MOST || rt_signal())
+        return;
+    for (int64_t i = 0; i < p->table_n * p->table_n; i++) {
+        int digits = snprintf(NULL, 0, "%.0f", p->table[i]);
+        width = digits + 1 > width ? digits + 1 : width;
+    }
+    printf("confusion matrix of %s: a row for each label, a column for each answer\n%6s",
+           p->table_of, "");
+    for (int64_t k = 0; k < p->table_n; k++)
+        printf("%*" PRId64, width, k);
+    for (int64_t i = 0; i < p->table_n; i++) {
+        printf("\n%6" PRId64, i);
+        for (int64_t k = 0; k < p->table_n; k++)
+            printf("%*.0f", width, p->table[i * p->table_n + k]);
+    }
+    printf("\n");
 }
 
 void rt_progress_done(MpcRun *r, int status)
@@ -333,7 +365,10 @@ void rt_progress_done(MpcRun *r, int status)
     const MpcRuntime *rt = r->rt;
     double seconds = rt_seconds() - rt->started;
     rt_progress_clear(r);
-    if (!is_text(r) || !rt->out_dir)
+    if (!is_text(r))
+        return;
+    show_table(r);
+    if (!rt->out_dir)
         return;
     if (isatty(STDOUT_FILENO) == 1)
         printf("%" PRId64 " steps (%" PRId64

@@ -220,6 +220,7 @@ static int evaluate(MpcRun *r)
     rt_progress_start(r);
     rt_scalars_open(r);
     r->program->evaluate(r);
+    rt_progress_done(r, 0);
     return signalled ? STATUS_signal + signalled : 0;
 }
 

@@ -3,6 +3,7 @@
  * rt_run.c        the order of things, from the command line to the exit status
  * rt_tensors.c    initial values, --init, safetensors files of the model
  * rt_step.c       updates, evaluation, the services that generated code calls
+ * rt_metrics.c    what an evaluation counts, and what it makes of it
  * rt_log.c        log.jsonl and config.json
  * rt_scalars.c    the same numbers as csv and for TensorBoard
  * rt_checkpoint.c when a checkpoint is written, and what stands in it
@@ -45,6 +46,9 @@ typedef struct RtProgress {
     int n_values; /* the last record's, besides loss */
     char name[RT_SHOWN_VALUES][32];
     double value[RT_SHOWN_VALUES];
+    const char *table_of; /* the set of the last confusion matrix; NULL: none */
+    const double *table;  /* table_n rows */
+    int64_t table_n;
 } RtProgress;
 
 /* Checkpoints of this process. */
@@ -134,6 +138,12 @@ void rt_resume_loader(MpcRun *r, int loader); /* once it is open */
 int64_t rt_resume_log_bytes(const MpcRun *r); /* of the log, at the checkpoint; -1: not continued */
 const char *rt_resume_folder(const MpcRun *r);
 
+/* ---- rt_metrics.c ---- */
+int64_t rt_metric_cells(const MpcMetric *m);
+bool rt_metric_is_share(MpcMetricKind kind);
+void rt_metric_add(double *cells, const MpcMetric *m, const MpcSeen *s, int64_t n);
+double rt_metric_value(const double *cells, const MpcMetric *m, int64_t samples);
+
 /* ---- rt_loader.c calls these ---- */
 void rt_pass_begins(MpcRun *r, MpcLoader *l);
 void rt_pass_ends(MpcRun *r, MpcLoader *l);
@@ -151,7 +161,7 @@ bool rt_config_write(MpcRun *r, RtErr *e);
 void rt_log_start(MpcRun *r); /* or `resume` */
 void rt_log_values(MpcRun *r, const MpcValue *values, int n);
 void rt_log_overflow(MpcRun *r, const MpcStep *s);
-void rt_log_eval(MpcRun *r, const MpcEval *e, const double *means);
+void rt_log_eval(MpcRun *r, const MpcEval *e, const double *values);
 void rt_log_save(MpcRun *r, const char *path, bool best);
 void rt_log_end(MpcRun *r, int status, const char *reason);
 void rt_warn(MpcRun *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -171,7 +181,7 @@ void rt_progress_start(MpcRun *r);
 void rt_progress_tick(MpcRun *r); /* often; shows something only when it is time */
 void rt_progress_pass_ends(MpcRun *r);
 void rt_progress_values(MpcRun *r, const MpcValue *values, int n);
-void rt_progress_eval(MpcRun *r, const MpcEval *e, const double *means);
+void rt_progress_eval(MpcRun *r, const MpcEval *e, const double *values);
 void rt_progress_done(MpcRun *r, int status);
 void rt_progress_clear(MpcRun *r); /* before anything else is printed */
 

@@ -192,21 +192,24 @@ void mpc_log_step(MpcRun *r, const MpcValue *values, int n)
 /* ---- evaluation ---- */
 
 void mpc_eval_begin(MpcRun *r, MpcEval *e, const char *set, const MpcMetric *metrics, int n,
-                    MpcLoader *l)
+                    double *cells, MpcLoader *l)
 {
     *e = (MpcEval){.set = set, .metrics = metrics, .n_metrics = n, .start = rt_seconds()};
+    for (int i = 0; i < n; i++) {
+        int64_t size = rt_metric_cells(&metrics[i]);
+        memset(cells, 0, (size_t)size * sizeof *cells);
+        e->cells[i] = cells;
+        cells += size;
+    }
     rt_clock_stop(&r->rt->progress.training);
     mpc_loader_begin(l, 0);
 }
 
-void mpc_eval_add(MpcRun *r, MpcEval *e, const double *values, int64_t n)
+void mpc_eval_add(MpcRun *r, MpcEval *e, const MpcSeen *seen, int64_t n)
 {
     (void)r;
-    for (int i = 0; i < e->n_metrics; i++) {
-        double sum = values[i] * (double)n;
-        /* A share of n samples is a whole number of hits, whatever f32 made of the quotient. */
-        e->sum[i] += e->metrics[i].kind == MPC_METRIC_share && isfinite(sum) ? rint(sum) : sum;
-    }
+    for (int i = 0; i < e->n_metrics; i++)
+        rt_metric_add(e->cells[i], &e->metrics[i], &seen[i], n);
     e->samples += n;
 }
 
@@ -215,18 +218,18 @@ static bool in_training_pass(const MpcRun *r)
     return r->rt->progress.batch > 0 && r->rt->progress.batch < r->rt->progress.batches;
 }
 
-void mpc_eval_end(MpcRun *r, MpcEval *e, MpcLoader *l, double *means)
+void mpc_eval_end(MpcRun *r, MpcEval *e, MpcLoader *l, double *values)
 {
     RtProgress *p = &r->rt->progress;
     mpc_loader_end(l);
     bool cut = e->samples < rt_loader_samples(l);
     for (int i = 0; i < e->n_metrics; i++)
-        means[i] = cut ? (double)NAN : e->sum[i] / (double)e->samples;
+        values[i] = cut ? (double)NAN : rt_metric_value(e->cells[i], &e->metrics[i], e->samples);
     p->evaluations++;
     p->evaluating += rt_seconds() - e->start;
     if (!cut) {
-        rt_log_eval(r, e, means);
-        rt_progress_eval(r, e, means);
+        rt_log_eval(r, e, values);
+        rt_progress_eval(r, e, values);
     }
     if (in_training_pass(r))
         rt_clock_start(&p->training);

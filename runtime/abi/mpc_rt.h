@@ -363,14 +363,36 @@ typedef struct MpcValue {
 void mpc_log_step(MpcRun *r, const MpcValue *values, int n);
 
 typedef enum MpcMetricKind {
-    MPC_METRIC_mean, /* the batch's mean; weighted by n */
-    MPC_METRIC_share /* the batch's share of hits (accuracy): counted exactly */
+    MPC_METRIC_mean, /* of the batches' means, weighted by n */
+#define METRIC_FEED(name, values, cells, meaning)
+#define METRIC(name, feed, better, formals, meaning) MPC_METRIC_##name,
+#include "metrics.def"
+    MPC_METRIC_COUNT
 } MpcMetricKind;
+
+typedef enum MpcAverage {
+    MPC_AVERAGE_none,
+    MPC_AVERAGE_binary, /* class 1 */
+    MPC_AVERAGE_macro,
+    MPC_AVERAGE_micro,
+    MPC_AVERAGE_weighted
+} MpcAverage;
 
 typedef struct MpcMetric {
     const char *name; /* log key */
     MpcMetricKind kind;
+    MpcAverage average;
+    int64_t n; /* classes, or numbers in a sample */
 } MpcMetric;
+
+/* What a batch gave for a metric: a number, or rows. */
+typedef struct MpcSeen {
+    double number;
+    const void *row
+        [2]; /* by the metric's feed: int64_t answers (-1: none), labels · double outputs, targets ·
+                           double losses, int64_t labels (-1: does not count) */
+    int64_t rows;
+} MpcSeen;
 
 enum { MPC_MAX_METRICS = 32 };
 
@@ -379,19 +401,19 @@ typedef struct MpcEval {
     const MpcMetric *metrics;
     int n_metrics;
     int64_t samples;
-    double sum[MPC_MAX_METRICS];
-    double start; /* s */
+    double *cells[MPC_MAX_METRICS]; /* of each metric, as metrics.def says */
+    double start;                   /* s */
 } MpcEval;
 
 /* evaluate(set) { ... }:
- *     mpc_eval_begin(r, &e, "test_set", metrics, 2, loader);      begins the pass, too
- *     while (mpc_loader_next(loader, &batch)) { graph; mpc_eval_add(r, &e, values, batch.n); }
- *     mpc_eval_end(r, &e, loader, means);                         ends it, logs; means: one a metric
- * After a signal nothing is logged and the means are NaN. */
+ *     mpc_eval_begin(r, &e, "test_set", metrics, 2, cells, loader);   begins the pass, too
+ *     while (mpc_loader_next(loader, &batch)) { graph; mpc_eval_add(r, &e, seen, batch.n); }
+ *     mpc_eval_end(r, &e, loader, values);                            ends it, logs; values: one a metric
+ * `cells` has room for those of all metrics. After a signal nothing is logged and the values are NaN. */
 void mpc_eval_begin(MpcRun *r, MpcEval *e, const char *set, const MpcMetric *metrics, int n,
-                    MpcLoader *l);
-void mpc_eval_add(MpcRun *r, MpcEval *e, const double *values, int64_t n);
-void mpc_eval_end(MpcRun *r, MpcEval *e, MpcLoader *l, double *means);
+                    double *cells, MpcLoader *l);
+void mpc_eval_add(MpcRun *r, MpcEval *e, const MpcSeen *seen, int64_t n);
+void mpc_eval_end(MpcRun *r, MpcEval *e, MpcLoader *l, double *values);
 
 /* save("best"): best.safetensors in the output folder, every param and state. */
 void mpc_save(MpcRun *r, const char *name);

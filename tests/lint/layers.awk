@@ -1,7 +1,7 @@
 # layers.awk: who may include whom.
 #
 #     driver --> frontend | passes | codegen --> ir --> ir/base          runtime --> runtime/abi
-#     ir and codegen read runtime/abi. Siblings never include each other. No cycles.
+#     ir and codegen read runtime/abi, frontend its metrics.def. Siblings never include each other. No cycles.
 #
 # Input: every .c .h .def .l .y of the tree, in one run. A folder's private headers are seen by that
 # folder only; its exported ones, and its .def tables, by the layers above. Tests may see all.
@@ -19,7 +19,7 @@ BEGIN {
     for (i in names) known[names[i]] = 1
 
     below["driver"] = " frontend passes codegen ir ir/base "
-    below["frontend"] = " ir ir/base "
+    below["frontend"] = " ir ir/base runtime/abi "
     below["passes"] = " ir ir/base "
     below["codegen"] = " ir ir/base runtime/abi "
     below["ir"] = " ir/base runtime/abi "

@@ -81,18 +81,20 @@ static void refresh(MpcRun *r)
     weight(r)[400] = weight(r)[0];
 }
 
-static const MpcMetric metrics[] = {{"loss", MPC_METRIC_mean}, {"accuracy", MPC_METRIC_share}};
+static const MpcMetric metrics[] = {{.name = "loss", .kind = MPC_METRIC_mean},
+                                    {.name = "accuracy", .kind = MPC_METRIC_accuracy}};
 
 static double evaluate(MpcRun *r)
 {
     MpcLoader *l = mpc_loader_open(r, 1, 4);
     MpcEval e;
     MpcBatch b;
-    double means[2];
-    mpc_eval_begin(r, &e, "part", metrics, 2, l);
+    double means[2], cells[2];
+    mpc_eval_begin(r, &e, "part", metrics, 2, cells, l);
     while (mpc_loader_next(l, &b)) {
-        double n = (double)b.n, values[2] = {n, (double)(float)(1 / n)}; /* one hit a batch */
-        mpc_eval_add(r, &e, values, b.n);
+        double n = (double)b.n;
+        MpcSeen seen[2] = {{.number = n}, {.number = (double)(float)(1 / n)}}; /* one hit a batch */
+        mpc_eval_add(r, &e, seen, b.n);
     }
     mpc_eval_end(r, &e, l, means);
     return means[1];
