@@ -12,6 +12,7 @@
 
 #include "codegen/codegen.h"
 #include "driver/check_data.h"
+#include "driver/dot.h"
 #include "driver/explain.h"
 #include "driver/fmt.h"
 #include "driver/options.h"
@@ -328,6 +329,11 @@ static bool batches_arrive(Job *j)
 static int back(Job *j)
 {
     const Options *o = &j->opt;
+    if (o->emit == EMIT_dot) {
+        Text *out = text_new(j->arena);
+        dot_print(out, j->m);
+        return print_text(j, out);
+    }
     if ((o->emit == EMIT_none && o->plan == PLAN_no) || o->emit == EMIT_ir) {
         FILE *f = o->emit == EMIT_ir ? output_open(j) : stdout;
         if (f == NULL) {
@@ -423,9 +429,9 @@ static int compile(Job *j)
         return STATUS_failed;
     }
     /* an .ir file is printed as it is, unless a pass is asked for */
-    bool as_read = is_ir(j) && o->emit == EMIT_ir && o->stop_after == NULL &&
-                   o->dump_after == NULL && o->explain == EXPLAIN_no && !o->verify_ir &&
-                   !o->verify_passes;
+    bool as_read = is_ir(j) && (o->emit == EMIT_ir || o->emit == EMIT_dot) &&
+                   o->stop_after == NULL && o->dump_after == NULL && o->explain == EXPLAIN_no &&
+                   !o->verify_ir && !o->verify_passes;
     if (!as_read && !all_passes(j)) {
         return STATUS_usage;
     }

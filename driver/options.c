@@ -48,7 +48,7 @@ typedef struct OptionRow {
 /* clang-format off */
 static const OptionRow table[] = {
     {OPT_output,        "-o",              VALUE_next,     "OUT",   "the program (default: the file's base name)"},
-    {OPT_emit,          "--emit",          VALUE_joined,   "tokens|ast|loop|std|ir|kernels|c|exe", "stop there and print it (exe: do not print)"},
+    {OPT_emit,          "--emit",          VALUE_joined,   "tokens|ast|loop|std|ir|dot|kernels|c|exe", "stop there and print it (exe: do not print)"},
     {OPT_target,        "--target",        VALUE_joined,   "cpu",   "what the program runs on"},
     {OPT_cpu,           "--cpu",           VALUE_joined,   "native|generic|x86-64-v3|x86-64-v4|NAME", "CPU the program is for; NAME is one of the C compiler's -march"},
     {OPT_precision,     "--precision",     VALUE_joined,   "f32|fp16|bf16", "type of the low-precision ops, instead of what the file says"},
@@ -159,9 +159,9 @@ static bool define(Arena *a, Options *o, const char *value)
 
 static bool set_emit(Options *o, const char *value)
 {
-    static const char *const words[] = {"tokens", "ast",     "loop", "std",
-                                        "ir",     "kernels", "c",    "exe"};
-    int i = one_of("--emit", value, words, 8);
+    static const char *const words[] = {"tokens", "ast",     "loop", "std", "ir",
+                                        "dot",    "kernels", "c",    "exe"};
+    int i = one_of("--emit", value, words, sizeof words / sizeof *words);
     o->emit = (EmitKind)(i >= 0 ? i : 0);
     o->emit_given = true;
     return i >= 0;

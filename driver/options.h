@@ -16,6 +16,7 @@ typedef enum EmitKind {
     EMIT_loop,
     EMIT_std,
     EMIT_ir,
+    EMIT_dot,
     EMIT_kernels,
     EMIT_c,
     EMIT_exe,
