@@ -29,4 +29,11 @@ bool codegen_c(FILE *out, const Plan *plan, const CodegenOptions *opt, Diag *dia
 /* The memory plan as a program prints it under --plan (mpc --plan); full: no list is folded. */
 void codegen_plan(FILE *out, const Plan *plan, bool full);
 
+/* The flags that every program takes: --name value. */
+typedef struct ProgramFlag {
+    const char *name, *value; /* value NULL: none; "[VALUE]": it may be left out */
+    const char *meaning;
+} ProgramFlag;
+const ProgramFlag *codegen_flags(int *n);
+
 #endif

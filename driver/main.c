@@ -12,9 +12,11 @@
 
 #include "codegen/codegen.h"
 #include "driver/check_data.h"
+#include "driver/completion.h"
 #include "driver/dot.h"
 #include "driver/explain.h"
 #include "driver/fmt.h"
+#include "driver/manual.h"
 #include "driver/options.h"
 #include "driver/toolchain.h"
 #include "frontend/frontend.h"
@@ -451,7 +453,11 @@ int main(int argc, char **argv)
     }
     j.diag = diag_new(j.arena, stderr, j.opt.color, j.opt.diagnostics);
     if (j.opt.help) {
-        options_help();
+        options_help(j.arena);
+    } else if (j.opt.shell >= 0) {
+        completion_print(stdout, (Shell)j.opt.shell);
+    } else if (j.opt.manual >= 0) {
+        manual_print(stdout, j.opt.manual == 1);
     } else if (j.opt.version) {
         puts("mpc " MPC_VERSION);
     } else if (j.opt.list_passes) {

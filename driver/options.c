@@ -1,4 +1,4 @@
-/* options.c: the table of options, and what follows from it. Values are checked here, so that nothing is done
+/* options.c: reads the command line by the table of options.def, and --help. Values are checked here, so that nothing is done
  * before the whole command line is known to make sense. */
 #include "driver/options.h"
 
@@ -9,72 +9,18 @@
 #include "ir/base/strutil.h"
 #include "passes/pass.h"
 
-typedef enum OptionId {
-    OPT_output,
-    OPT_emit,
-    OPT_target,
-    OPT_cpu,
-    OPT_precision,
-    OPT_level,
-    OPT_define,
-    OPT_explain,
-    OPT_plan,
-    OPT_dump_after,
-    OPT_dump_dir,
-    OPT_stop_after,
-    OPT_verify_ir,
-    OPT_verify_passes,
-    OPT_pass,
-    OPT_list_passes,
-    OPT_list_ops,
-    OPT_check_data,
-    OPT_time_passes,
-    OPT_verbose,
-    OPT_color,
-    OPT_diagnostics,
-    OPT_version,
-    OPT_help
-} OptionId;
-
-typedef enum ValueKind { VALUE_none, VALUE_joined, VALUE_optional, VALUE_next } ValueKind;
-
-typedef struct OptionRow {
-    OptionId id;
-    const char *name;
-    ValueKind value; /* none; --name=VALUE; --name[=VALUE]; -x VALUE or -xVALUE */
-    const char *hint, *help;
-} OptionRow;
-
-/* clang-format off */
-static const OptionRow table[] = {
-    {OPT_output,        "-o",              VALUE_next,     "OUT",   "the program (default: the file's base name)"},
-    {OPT_emit,          "--emit",          VALUE_joined,   "tokens|ast|loop|std|ir|dot|kernels|c|exe", "stop there and print it (exe: do not print)"},
-    {OPT_target,        "--target",        VALUE_joined,   "cpu",   "what the program runs on"},
-    {OPT_cpu,           "--cpu",           VALUE_joined,   "native|generic|x86-64-v3|x86-64-v4|NAME", "CPU the program is for; NAME is one of the C compiler's -march"},
-    {OPT_precision,     "--precision",     VALUE_joined,   "f32|fp16|bf16", "type of the low-precision ops, instead of what the file says"},
-    {OPT_level,         "-O",              VALUE_joined,   "0..3",  "optimisation by the C compiler (default 3)"},
-    {OPT_define,        "-D",              VALUE_next,     "NAME=VALUE", "default of `option NAME`"},
-    {OPT_explain,       "--explain",       VALUE_optional, "text|json", "the type of every op, and which rule decided"},
-    {OPT_plan,          "--plan",          VALUE_optional, "full", "the memory of the program: every buffer, its life, what it is for"},
-    {OPT_dump_after,    "--dump-after",    VALUE_joined,   "PASS|all", "print the IR after a pass"},
-    {OPT_dump_dir,      "--dump-dir",      VALUE_joined,   "DIR",   "write dumps there, one file a pass"},
-    {OPT_stop_after,    "--stop-after",    VALUE_joined,   "PASS",  "run no further pass"},
-    {OPT_verify_ir,     "--verify-ir",     VALUE_none,     NULL,    "check the IR after every pass"},
-    {OPT_verify_passes, "--verify-passes", VALUE_none,     NULL,    "run every graph before and after every pass and compare"},
-    {OPT_pass,          "--pass",          VALUE_joined,   "-NAME", "leave a pass out"},
-    {OPT_list_passes,   "--list-passes",   VALUE_none,     NULL,    "passes, in order"},
-    {OPT_list_ops,      "--list-ops",      VALUE_none,     NULL,    "ops, with their precision class"},
-    {OPT_check_data,    "--check-data",    VALUE_none,     NULL,    "also check that the files of `data` exist"},
-    {OPT_time_passes,   "--time-passes",   VALUE_none,     NULL,    "milliseconds of every pass"},
-    {OPT_verbose,       "-v",              VALUE_none,     NULL,    "say what is done"},
-    {OPT_color,         "--color",         VALUE_joined,   "auto|always|never", "colour in messages"},
-    {OPT_diagnostics,   "--diagnostics",   VALUE_joined,   "text|json", "form of messages"},
-    {OPT_version,       "--version",       VALUE_none,     NULL,    "version"},
-    {OPT_help,          "--help",          VALUE_none,     NULL,    "this text"},
+const OptionRow option_table[OPTIONS] = {
+#define OPTION(id, group, name, value, hint, meaning)                                              \
+    {OPT_##id, GROUP_##group, name, VALUE_##value, hint, meaning},
+#include "driver/options.def"
 };
-/* clang-format on */
 
-enum { ROWS = sizeof table / sizeof *table };
+const char *const option_group_name[GROUPS] = {
+    [GROUP_Make] = "The program",
+    [GROUP_Look] = "Looking inside",
+    [GROUP_Check] = "Checking",
+    [GROUP_Say] = "Messages, and this command",
+};
 
 MPC_PRINTF(1, 2) static bool usage(const char *fmt, ...)
 {
@@ -87,26 +33,34 @@ MPC_PRINTF(1, 2) static bool usage(const char *fmt, ...)
     return false;
 }
 
-void options_help(void)
+const char *option_usage(Arena *a, const OptionRow *r)
+{
+    const char *hint = r->hint != NULL ? r->hint : "";
+    bool is_long = r->name[1] == '-';
+    switch (r->value) {
+    case VALUE_none: return r->name;
+    case VALUE_optional: return arena_printf(a, "%s[=%s]", r->name, hint);
+    case VALUE_next: return arena_printf(a, "%s %s", r->name, hint);
+    case VALUE_joined: break;
+    }
+    return arena_printf(a, is_long ? "%s=%s" : "%s%s", r->name, hint);
+}
+
+void options_help(Arena *a)
 {
     puts("usage: mpc FILE.mpt|FILE.ir [-o OUT] [options]\n"
          "       mpc fmt [-w | --check] FILE.mpt...\n\n"
-         "Compiles a model and its training loop to one native training program.\n");
-    for (int i = 0; i < ROWS; i++) {
-        const OptionRow *r = &table[i];
-        char left[128];
-        const char *hint = r->hint != NULL ? r->hint : "";
-        snprintf(left, sizeof left,
-                 r->value == VALUE_none                   ? "%s%s"
-                 : r->value == VALUE_optional             ? "%s[=%s]"
-                 : r->value == VALUE_next                 ? "%s %s"
-                 : r->name[0] == '-' && r->name[1] == '-' ? "%s=%s"
-                                                          : "%s%s",
-                 r->name, hint);
-        if (strlen(left) > 28) {
-            printf("  %s\n  %-28s %s\n", left, "", r->help);
-        } else {
-            printf("  %-28s %s\n", left, r->help);
+         "Compiles a model and its training loop to one native training program.");
+    for (int g = 0; g < GROUPS; g++) {
+        printf("\n%s:\n", option_group_name[g]);
+        for (int i = 0; i < OPTIONS; i++) {
+            const OptionRow *r = &option_table[i];
+            const char *left = option_usage(a, r);
+            if (r->group != (OptionGroup)g) {
+                continue;
+            }
+            printf(strlen(left) > 28 ? "  %s\n  %-28s %s\n" : "  %-28s%.0s %s\n", left, "",
+                   r->meaning);
         }
     }
     puts("\nThe C compiler is $MPC_CC, $CC, or the first of cc, gcc, clang; $MPC_CFLAGS\n"
@@ -231,21 +185,28 @@ static bool set(Arena *a, Options *o, const OptionRow *r, const char *value)
         i = one_of("--diagnostics", value, (const char *const[]){"text", "json"}, 2);
         o->diagnostics = i == 1 ? DIAG_FORMAT_json : DIAG_FORMAT_text;
         return i >= 0;
+    case OPT_completion:
+        o->shell = one_of("--completion", value, (const char *const[]){"bash", "zsh", "fish"}, 3);
+        return o->shell >= 0;
+    case OPT_manual:
+        o->manual = one_of("--manual", value, (const char *const[]){"mpc", "program"}, 2);
+        return o->manual >= 0;
     case OPT_version: o->version = true; return true;
     case OPT_help: o->help = true; return true;
+    case OPTIONS: break;
     }
     return false;
 }
 
 static bool unknown(const char *word)
 {
-    const char *names[ROWS];
-    for (int i = 0; i < ROWS; i++) {
-        names[i] = table[i].name;
+    const char *names[OPTIONS];
+    for (int i = 0; i < OPTIONS; i++) {
+        names[i] = option_table[i].name;
     }
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
-    const char *near = nearest_name(name, names, ROWS);
+    const char *near = nearest_name(name, names, OPTIONS);
     if (near != NULL) {
         return usage("unknown option %s; did you mean %s?", word, near);
     }
@@ -255,8 +216,8 @@ static bool unknown(const char *word)
 /* One word of the command line that begins with '-'; *used words are taken beyond it. */
 static bool option(Arena *a, Options *o, const char *word, const char *next, int *used)
 {
-    for (int i = 0; i < ROWS; i++) {
-        const OptionRow *r = &table[i];
+    for (int i = 0; i < OPTIONS; i++) {
+        const OptionRow *r = &option_table[i];
         size_t n = strlen(r->name);
         if (strncmp(word, r->name, n) != 0) {
             continue;
@@ -292,7 +253,7 @@ static bool option(Arena *a, Options *o, const char *word, const char *next, int
 
 bool options_parse(Arena *a, Options *o, int argc, char **argv)
 {
-    *o = (Options){.emit = EMIT_exe, .cpu = "native", .level = 3};
+    *o = (Options){.emit = EMIT_exe, .cpu = "native", .level = 3, .shell = -1, .manual = -1};
     bool only_files = false;
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i];

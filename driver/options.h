@@ -1,5 +1,5 @@
-/* options.h: the command line of mpc. One table (options.c) gives parsing, --help and the names that a typo may
- * have meant. */
+/* options.h: the command line of mpc. One table (options.def) gives parsing, --help, completion scripts, the manual
+ * page and the names that a typo may have meant. */
 #ifndef MPC_DRIVER_OPTIONS_H
 #define MPC_DRIVER_OPTIONS_H
 
@@ -9,6 +9,28 @@
 #include "ir/base/diag.h"
 #include "ir/base/vec.h"
 #include "ir/ir.h"
+
+typedef enum OptionId {
+#define OPTION(id, group, name, value, hint, meaning) OPT_##id,
+#include "driver/options.def"
+    OPTIONS
+} OptionId;
+
+typedef enum OptionGroup { GROUP_Make, GROUP_Look, GROUP_Check, GROUP_Say, GROUPS } OptionGroup;
+extern const char *const option_group_name[GROUPS];
+
+typedef enum OptionValue { VALUE_none, VALUE_joined, VALUE_optional, VALUE_next } OptionValue;
+
+typedef struct OptionRow {
+    OptionId id;
+    OptionGroup group;
+    const char *name;
+    OptionValue value;
+    const char *hint, *meaning; /* hint NULL: no value */
+} OptionRow;
+extern const OptionRow option_table[OPTIONS];
+
+const char *option_usage(Arena *a, const OptionRow *r); /* "--explain[=text|json]" */
 
 typedef enum EmitKind {
     EMIT_tokens,
@@ -44,11 +66,12 @@ typedef struct Options {
     int level; /* -O */
     DiagColor color;
     DiagFormat diagnostics;
+    int shell, manual; /* --completion, --manual: number of the word; -1: not given */
     bool help, version, list_passes, list_ops;
 } Options;
 
 /* False after a message on stderr: wrong usage. */
 bool options_parse(Arena *a, Options *o, int argc, char **argv);
-void options_help(void);
+void options_help(Arena *a);
 
 #endif

@@ -1,4 +1,4 @@
-/* rt_options.c: reads the command line: the flags that every program has (one table), and --NAME for every
+/* rt_options.c: reads the command line: the flags that every program has (abi/flags.def), and --NAME for every
  * option of the file. A wrong name is answered with the nearest right one. */
 #include "rt_options.h"
 
@@ -171,29 +171,10 @@ static bool set_plan(RtOptions *o, const char *text, RtErr *e)
     return true;
 }
 
-// clang-format off
 static const Flag flags[] = {
-    {"data",         "DIR",  "where the data files lie, before the places the source names",        set_data},
-    {"out",          "DIR",  "folder of the run (default runs/NAME, NAME-2, ...)",                  set_out},
-    {"device",       "NAME", "auto or cpu",                                                         set_device},
-    {"threads",      "N",    "threads (default: one a CPU); the result does not depend on it",      set_threads},
-    {"seed",         "N",    "all random numbers follow from it",                                   set_seed},
-    {"epochs",       "N",    "passes over the training data, instead of the source's",              set_epochs},
-    {"max-steps",    "N",    "stop after N updates",                                                set_max_steps},
-    {"init",         "FILE", "initial weights, a .safetensors file with the model's names",         set_init},
-    {"resume",       "[DIR]", "continue the run in --out (default runs/NAME), or DIR's, or a checkpoint", set_resume},
-    {"checkpoint-every", "N|Ns", "updates or seconds between checkpoints (default 60s)",            set_checkpoint_every},
-    {"eval",         NULL,   "evaluate only, the weights of --init or of the folder of the run",    set_eval},
-    {"predict",      "FILE", "ask the model about the samples of FILE (- for stdin); JSON lines to stdout", set_predict},
-    {"export",       "FILE", "write the weights to FILE, a .safetensors file, f32",                 set_export},
-    {"plan",         "[full]", "print what memory a run takes, and end; full: without folding lists", set_plan},
-    {"summary",      NULL,   "print modules, shapes and numbers of parameters, and end",            set_summary},
-    {"print-config", NULL,   "print every setting and where it came from, and end",                 set_print_config},
-    {"log",          "KIND", "text, jsonl, csv, tensorboard (text, and an event file) or none",     set_log},
-    {"help",         NULL,   "print this, and end",                                                 set_help},
-    {"version",      NULL,   "print the compiler's version, and end",                               set_version},
+#define FLAG(set, name, value, meaning) {name, value, meaning, set_##set},
+#include "abi/flags.def"
 };
-// clang-format on
 enum { FLAGS = sizeof flags / sizeof flags[0] };
 
 /* ---- the file's options ---- */
