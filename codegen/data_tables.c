@@ -234,6 +234,25 @@ static const char *graph_function(const Emit *e, const HostText *h, const Graph 
     ICE("graph %s is not planned", g->name);
 }
 
+static void sampler_emit(Emit *e, const Decl *loader)
+{
+    const char *sampler = attrs_str(&loader->attrs, ATTR_sampler);
+    const char *by = attrs_str(&loader->attrs, ATTR_sampled_by);
+    int n;
+    if (sampler == NULL) {
+        return;
+    }
+    FieldDecl *fields =
+        data_fields(e, module_find(e->m, DECL_data, attrs_str(&loader->attrs, ATTR_dataset)), &n);
+    for (int f = 0; f < n; f++) {
+        if (str_eq(fields[f].name, by)) {
+            ln(e, ".sampler = MPC_SAMPLER_%s, .sampled_by = %d,", sampler, f);
+            return;
+        }
+    }
+    ICE("no field %s to sample by", by);
+}
+
 static void loaders_emit(Emit *e, const HostText *h)
 {
     const char **out = ARENA_ARRAY(e->arena, const char *, h->nloaders + 1);
@@ -254,6 +273,7 @@ static void loaders_emit(Emit *e, const HostText *h)
            attrs_bool(&d->attrs, ATTR_shuffle) ? "true" : "false",
            attrs_bool(&d->attrs, ATTR_drop_last) ? "true" : "false",
            is_training(e, d) ? "true" : "false");
+        sampler_emit(e, d);
         if (prepare[i] != NULL) {
             ln(e, ".prepare = %s, .out = %s, .n_out = %d, .scratch_bytes = %lld,",
                graph_function(e, h, prepare[i]), out[i], count[i],

@@ -9,7 +9,7 @@
  * Who does what: lower.c the order of things · eval.c expressions · eval_number.c arithmetic without tensors ·
  * lower_args.c arguments to parameters · lower_module.c instances and their functions · lower_param.c parameters ·
  * lower_tensor.c nodes · lower_index.c subscripts · lower_math.c, lower_shape.c, lower_nn.c, lower_loss.c the
- * functions of builtins.def · lower_data.c data sets, loaders, preparation · lower_host.c top-level statements and
+ * functions of builtins.def · lower_data.c data sets, preparation · lower_loader.c loaders · lower_host.c top-level statements and
  * runs · lower_train.c optimizers, scalers · lower_gradients.c gradients and steps · sema.c names in code that is never reached.
  *
  * A Value of kind VAL_poison stands for what an error was reported for; whoever meets it says nothing.

@@ -81,10 +81,14 @@ static void setup(Loop *l)
         loop_line(l, KEY_output_dir, "set_output_dir(__output_dir__)");
     loop_line(l, KEY_model, "%s = __model__", l->model);
     optimizer(l);
+    const char *order = !t->given[KEY_sampler]     ? ", shuffle = __shuffle__"
+                        : t->given[KEY_sampled_by] ? ", sampler = __sampler__, sampled_by = "
+                                                     "__sampled_by__"
+                                                   : ", sampler = __sampler__";
     loop_line(l, KEY_train_dataset,
-              "%s = loader(__train_dataset__, batch_size = __per_device_train_batch_size__, "
-              "shuffle = __shuffle__%s)",
-              l->train, trainer_flag(t, KEY_dataloader_drop_last) ? ", drop_last = true" : "");
+              "%s = loader(__train_dataset__, batch_size = __per_device_train_batch_size__%s%s)",
+              l->train, order,
+              trainer_flag(t, KEY_dataloader_drop_last) ? ", drop_last = true" : "");
     schedule(l);
     if (trainer_flag(t, KEY_fp16))
         loop_line(l, KEY_fp16, "%s = GradScaler()", l->scaler);

@@ -359,7 +359,7 @@ extern const char *const decl_name[DECL_COUNT];
  *   option     type default [shape_bound]
  *   data       kind(idx csv tsv bin split) files fields columns prepare prepare_eval label_fields ...
  *              | of part fraction split_seed
- *   loader     dataset batch_size bound [shuffle] [drop_last] [evaluation]
+ *   loader     dataset batch_size bound [shuffle] [drop_last] [evaluation] [sampler sampled_by]
  *   optimizer  kind(sgd adam adamw) params base_lr momentum ... [nesterov]
  *   scheduler  kind(a row of runtime/abi/schedules.def) optimizer args values(of args, as exprs)
  *              [advance_on_skip]

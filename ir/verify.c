@@ -377,6 +377,8 @@ bool module_verify(const Module *m, Diag *diag)
     for (int i = 0; v.ok && i < m->ndecls; i++) {
         if (m->decls[i]->kind == DECL_data) {
             verify_data(&v, m->decls[i]);
+        } else if (m->decls[i]->kind == DECL_loader) {
+            verify_loader(&v, m->decls[i]);
         }
     }
     verify_host(&v);

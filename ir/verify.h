@@ -17,6 +17,7 @@ void verify_fail(Verify *v, Loc loc, const char *fmt, ...) MPC_PRINTF(3, 4);
 void verify_expr(Verify *v, const HostExpr *e, Loc loc);
 void verify_host(Verify *v);
 void verify_data(Verify *v, const Decl *d);
+void verify_loader(Verify *v, const Decl *d);
 void verify_batch(Verify *v, const Graph *g,
                   const char *loader); /* what g takes from its batches */
 

@@ -132,6 +132,25 @@ void verify_batch(Verify *v, const Graph *g, const char *loader)
     }
 }
 
+void verify_loader(Verify *v, const Decl *d)
+{
+    const char *sampler = attrs_str(&d->attrs, ATTR_sampler);
+    const char *by = attrs_str(&d->attrs, ATTR_sampled_by);
+    const Decl *data = module_find(v->m, DECL_data, attrs_str(&d->attrs, ATTR_dataset));
+    Field f;
+    if (sampler == NULL || data == NULL) {
+        return;
+    }
+    bool balanced = str_eq(sampler, "balanced");
+    if (!balanced && !str_eq(sampler, "weighted")) {
+        verify_fail(v, d->loc, "loader %s: there is no sampler %s", d->name, sampler);
+    } else if (by == NULL || !find_raw(v->m, data, by, &f) || f.dims.rank > 0 ||
+               (balanced && !dtype_info[f.dtype].is_int)) {
+        verify_fail(v, d->loc, "loader %s: %s is no field to sample by", d->name,
+                    by != NULL ? by : "none");
+    }
+}
+
 void verify_data(Verify *v, const Decl *d)
 {
     const Attr *fields = attrs_find(&d->attrs, ATTR_fields);

@@ -1,6 +1,7 @@
 /* rt_data.c: from a `data` declaration to a table in memory: finds the files, hands them to the reader of
  * their kind, checks labels. Sets and splits: rt_split.c. */
 #include "rt_data.h"
+#include "abi/scalar.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -237,7 +238,7 @@ bool rt_values_fit(const char *path, const MpcField *f, const unsigned char *dat
 
 /* ---- labels ---- */
 
-static int64_t integer_at(const unsigned char *p, MpcDType dtype)
+int64_t rt_integer_at(const unsigned char *p, MpcDType dtype)
 {
     int32_t i32;
     int64_t i64;
@@ -246,6 +247,22 @@ static int64_t integer_at(const unsigned char *p, MpcDType dtype)
     case MPC_DT_i32: memcpy(&i32, p, sizeof i32); return i32;
     case MPC_DT_i8: return *(const int8_t *)p;
     default: return *p;
+    }
+}
+
+double rt_number_at(const unsigned char *p, MpcDType dtype)
+{
+    double f64;
+    float f32;
+    uint16_t half;
+    switch (dtype) {
+    case MPC_DT_f64: memcpy(&f64, p, sizeof f64); return f64;
+    case MPC_DT_f32: memcpy(&f32, p, sizeof f32); return (double)f32;
+    case MPC_DT_f16: memcpy(&half, p, sizeof half); return (double)mpc_f16_to_f32(half);
+    case MPC_DT_bf16: memcpy(&half, p, sizeof half); return (double)mpc_bf16_to_f32(half);
+    case MPC_DT_f8e4m3: return (double)mpc_f8e4m3_to_f32(*p);
+    case MPC_DT_f8e5m2: return (double)mpc_f8e5m2_to_f32(*p);
+    default: return (double)rt_integer_at(p, dtype);
     }
 }
 
@@ -259,7 +276,7 @@ bool rt_check_labels(const RtSet *set, const MpcLabelCheck *check, RtErr *e)
         int64_t row = set->rows ? set->rows[i] : i;
         const unsigned char *p = t->column[check->field] + (size_t)row * t->stride[check->field];
         for (int64_t k = 0; k < each; k++, p += element) {
-            int64_t v = integer_at(p, f->dtype);
+            int64_t v = rt_integer_at(p, f->dtype);
             if ((v >= 0 && v < check->classes) || (check->has_ignore && v == check->ignore))
                 continue;
             char where[700];

@@ -58,6 +58,8 @@ const char *rt_row_text(char *buffer, size_t size, const RtTable *t, int field, 
 bool rt_set_make(RtSet *set, const MpcSet *decl, const RtTable *tables, const RtSet *sets,
                  RtErr *e);
 void rt_set_free(RtSet *set);
+int64_t rt_integer_at(const unsigned char *p, MpcDType dtype);
+double rt_number_at(const unsigned char *p, MpcDType dtype);
 bool rt_check_labels(const RtSet *set, const MpcLabelCheck *check, RtErr *e);
 
 /* ---- byte streams, gzip or not by their first bytes ---- */

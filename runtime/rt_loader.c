@@ -8,6 +8,7 @@
 #include "rt_loader.h"
 #include "rt_random.h"
 #include "rt_run.h"
+#include "rt_sampler.h"
 #include "rt_thread.h"
 
 #include <pthread.h>
@@ -28,7 +29,9 @@ struct MpcLoader {
     int64_t batch_size, batches;
     uint64_t seed;
     int64_t pass;    /* of the current or last one; -1 before the first */
-    uint32_t *order; /* row numbers within the set, for this pass */
+    uint32_t *order; /* positions within the set, for this pass; NULL: ascending */
+    RtSampler *sampler;
+    uint32_t *again; /* with a sampler: how often the sample was drawn before in this pass */
     Slot slot[2];    /* batch b uses slot b % 2 */
     void *scratch;
     MpcRun *run;
@@ -60,8 +63,9 @@ static void gather(MpcLoader *l, Slot *s, int64_t index)
     s->index = index;
     s->n = left < l->batch_size ? left : l->batch_size;
     for (int64_t i = 0; i < s->n; i++) {
-        int64_t at = l->decl->shuffle ? l->order[first + i] : first + i;
-        s->rng[i] = l->pass << 32 | (set->rows ? set->rows[at] : at);
+        int64_t at = l->order ? l->order[first + i] : first + i;
+        uint64_t key = (uint64_t)l->pass << 32 | (set->rows ? set->rows[at] : (uint64_t)at);
+        s->rng[i] = (int64_t)(l->again ? key + ((uint64_t)l->again[first + i] << 52) : key);
     }
     for (int f = 0; f < t->decl->n_fields; f++) {
         size_t stride = t->stride[f];
@@ -143,7 +147,9 @@ static void start_pass(MpcLoader *l, int64_t first, int place)
     l->in_pass = true;
     l->place = place;
     l->handed_out = l->filled = l->allowed = first;
-    if (l->decl->shuffle)
+    if (l->sampler)
+        rt_sampler_draw(l->sampler, l->order, l->again, l->seed, (uint32_t)l->pass);
+    else if (l->order)
         rt_permutation(l->order, l->set->count, l->seed, (uint32_t)l->pass, "shuffle");
     if (l->quickest <= 0 && first < l->batches)
         fill(l, l->filled++);
@@ -320,7 +326,15 @@ MpcLoader *rt_loader_new(const MpcLoaderDecl *decl, const RtSet *set, int64_t ba
         free(l);
         return NULL;
     }
-    if (decl->shuffle)
+    if (decl->sampler) {
+        l->sampler = rt_sampler_new(decl->sampler, set, decl->sampled_by, decl->name, e);
+        if (!l->sampler) {
+            free(l);
+            return NULL;
+        }
+        l->again = rt_alloc((size_t)set->count * sizeof *l->again);
+    }
+    if (decl->sampler || decl->shuffle)
         l->order = rt_alloc((size_t)set->count * sizeof *l->order);
     l->scratch = rt_alloc_aligned(decl->scratch_bytes);
     make_slot(l, &l->slot[0]);
@@ -348,6 +362,8 @@ void rt_loader_free(MpcLoader *l)
     free_slot(l, &l->slot[1]);
     free(l->scratch);
     free(l->order);
+    free(l->again);
+    rt_sampler_free(l->sampler);
     free(l);
 }
 

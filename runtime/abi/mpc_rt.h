@@ -113,10 +113,19 @@ typedef struct MpcPrepare {
     int64_t n;
     const void *const *in; /* one a field of the set */
     void *const *out;      /* one an `out` field of the loader */
-    const int64_t *rng;    /* (n): epoch << 32 | row, the keys of random ops */
+    const int64_t
+        *rng; /* (n): epoch << 32 | row, the keys of random ops; a row that a sampler draws again in
+                              the same epoch has another key (bits 52 and up) */
     uint64_t seed;
     void *scratch; /* scratch_bytes of the loader, aligned to 64 */
 } MpcPrepare;
+
+/* How the samples of a pass are chosen, with replacement: by the values of a field. */
+typedef enum MpcSampler {
+    MPC_SAMPLER_none,     /* each once */
+    MPC_SAMPLER_balanced, /* all values of an integer field equally often */
+    MPC_SAMPLER_weighted  /* the field's number, relative to that of others, says how often */
+} MpcSampler;
 
 /* `loader(set, batch_size, shuffle, drop_last)`, or the loader inside an `evaluate`. */
 typedef struct MpcLoaderDecl {
@@ -125,7 +134,9 @@ typedef struct MpcLoaderDecl {
     int64_t
         batch_max; /* bound the arena was planned for; the size itself is given to mpc_loader_open */
     bool shuffle, drop_last;
-    bool training; /* its passes are the epochs that progress counts */
+    MpcSampler sampler;
+    int sampled_by; /* field of the set */
+    bool training;  /* its passes are the epochs that progress counts */
     void (*prepare)(const MpcPrepare
                         *p); /* called on the loader's thread, serially; NULL: fields as they are */
     const MpcField *out;     /* what `prepare` writes (name, dtype, rank, dims); NULL without it */
