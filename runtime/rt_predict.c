@@ -71,7 +71,11 @@ static bool read_samples(MpcRun *r, RtTable *table, RtErr *e)
     RtTable *read = rt_alloc_zero(1, sizeof *read);
     MpcData *narrow = rt_alloc(sizeof *narrow);
     *narrow = *full;
-    keep_needed(narrow, p->needs);
+    bool *needs = rt_alloc((size_t)full->n_fields * sizeof *needs);
+    /* A record without one of its fields would be another record. */
+    for (int i = 0; i < full->n_fields; i++)
+        needs[i] = p->needs[i] || full->kind == MPC_DATA_bin;
+    keep_needed(narrow, needs);
     narrow->paths = &path;
     narrow->n_paths = 1;
     if (full->kind == MPC_DATA_idx && narrow->n_fields != 1)
@@ -79,7 +83,7 @@ static bool read_samples(MpcRun *r, RtTable *table, RtErr *e)
                       "--predict: a sample of %s has %d fields in files of their own; one file can "
                       "be given",
                       full->name, narrow->n_fields);
-    return rt_table_load(read, narrow, &here, e) && widen(table, read, full, p->needs);
+    return rt_table_load(read, narrow, &here, e) && widen(table, read, full, needs);
 }
 
 /* ---- answers ---- */

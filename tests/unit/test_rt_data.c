@@ -7,6 +7,20 @@
 
 static RtErr said;
 
+static size_t packed(const void *bytes, size_t n, unsigned char *out, size_t size)
+{
+    z_stream z = {0};
+    assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    z.next_in = (unsigned char *)(uintptr_t)bytes;
+    z.avail_in = (unsigned)n;
+    z.next_out = out;
+    z.avail_out = (unsigned)size;
+    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+    size_t used = z.total_out;
+    deflateEnd(&z);
+    return used;
+}
+
 /* ---- csv ---- */
 
 static const MpcColumns a_to_c[] = {{"a", "c"}};
@@ -168,6 +182,94 @@ static void tsv_and_types(void **state)
     rt_table_free(&t);
 }
 
+/* ---- bin ---- */
+
+static const MpcField bin_fields[] = {
+    {.name = "label", .dtype = MPC_DT_u8},
+    {.name = "x", .dtype = MPC_DT_i32, .rank = 1, .dims = {2}},
+    {.name = "z", .dtype = MPC_DT_f32},
+};
+static const char *const bin_paths[] = {"one.bin", "two.bin"};
+static const MpcData bin = {.name = "b",
+                            .kind = MPC_DATA_bin,
+                            .paths = bin_paths,
+                            .n_paths = 2,
+                            .fields = bin_fields,
+                            .n_fields = 3};
+
+/* Record i: label i, x = (i, -1), z = 1.5; little-endian. */
+static size_t bin_records(unsigned char *out, int from, int n)
+{
+    for (int i = from; i < from + n; i++, out += 13) {
+        const unsigned char record[13] = {
+            (unsigned char)i, (unsigned char)i, 0, 0, 0, 255, 255, 255, 255, 0, 0, 0xc0, 0x3f};
+        memcpy(out, record, sizeof record);
+    }
+    return (size_t)n * 13;
+}
+
+static void bin_taken(void **state)
+{
+    (void)state;
+    enum { FIRST = 700, SECOND = 3 }; /* more than a piece, and less */
+    static unsigned char bytes[FIRST * 13], gz[sizeof bytes];
+    for (int pack = 0; pack < 2; pack++) {
+        size_t n = bin_records(bytes, 0, FIRST);
+        write_file("one.bin", pack ? gz : bytes, pack ? packed(bytes, n, gz, sizeof gz) : n);
+        write_file("two.bin", bytes, bin_records(bytes, 250, SECOND));
+        RtTable t;
+        if (!load(&t, &bin))
+            fail_msg("refused: %s", said.text);
+        assert_int_equal(t.rows, FIRST + SECOND);
+        for (int i = 0; i < FIRST + SECOND; i++) {
+            int want = i < FIRST ? i : 250 + i - FIRST;
+            const int32_t *x = (const int32_t *)(const void *)t.column[1];
+            assert_int_equal(t.column[0][i], (unsigned char)want);
+            assert_int_equal(x[2 * i], want & 255);
+            assert_int_equal(x[2 * i + 1], -1);
+            assert_true(((const float *)(const void *)t.column[2])[i] == 1.5f);
+        }
+        char where[100];
+        assert_string_equal(rt_row_text(where, sizeof where, &t, 2, 0),
+                            "'one.bin', row 1 (counted from 1)");
+        assert_string_equal(rt_row_text(where, sizeof where, &t, 0, FIRST + 1),
+                            "'two.bin', row 2 (counted from 1)");
+        rt_table_free(&t);
+        size_t size = 0;
+        RtPlaces here = {NULL, NULL};
+        assert_true(rt_table_bytes(&bin, &here, &size, &said));
+        assert_int_equal(size, (FIRST + SECOND) * 13);
+    }
+}
+
+static void bin_refuses(const void *bytes, size_t n, const char *part)
+{
+    RtTable t;
+    write_file("two.bin", bytes, n);
+    assert_false(load(&t, &bin));
+    assert_says(said.text, "two.bin");
+    assert_says(said.text, part);
+    rt_table_free(&t);
+}
+
+static void bin_refused(void **state)
+{
+    (void)state;
+    unsigned char bytes[13 * 4], gz[200];
+    size_t n = bin_records(bytes, 0, 4);
+    write_file("one.bin", bytes, n);
+    bin_refuses(bytes, 0, "empty");
+    for (int pack = 0; pack < 2; pack++) {
+        const void *cut = pack ? gz : bytes;
+        bin_refuses(cut, pack ? packed(bytes, n - 1, gz, sizeof gz) : n - 1,
+                    "has 51 bytes, which are no whole number of records of 13 bytes");
+        assert_says(said.hint, "3 records take 39 bytes");
+        assert_says(said.hint, "1 + 8 + 4");
+    }
+    bytes[13 + 12] = 0x7f; /* z of record 2 becomes a NaN */
+    bin_refuses(bytes, n, "row 2 (counted from 1): z holds a value that is not finite");
+}
+
 /* ---- idx ---- */
 
 static const MpcField idx_fields[] = {
@@ -185,20 +287,6 @@ static const MpcData idx = {.name = "i",
 static const unsigned char images[] = {0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 2,  0,  0,
                                        0, 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
 static const unsigned char labels_file[] = {0, 0, 8, 1, 0, 0, 0, 3, 0, 1, 2};
-
-static size_t packed(const void *bytes, size_t n, unsigned char *out, size_t size)
-{
-    z_stream z = {0};
-    assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY), Z_OK);
-    z.next_in = (unsigned char *)(uintptr_t)bytes;
-    z.avail_in = (unsigned)n;
-    z.next_out = out;
-    z.avail_out = (unsigned)size;
-    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
-    size_t used = z.total_out;
-    deflateEnd(&z);
-    return used;
-}
 
 static void idx_taken(void **state)
 {
@@ -336,7 +424,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(csv_taken),       cmocka_unit_test(csv_refused),
         cmocka_unit_test(csv_without_end), cmocka_unit_test(csv_noise),
-        cmocka_unit_test(tsv_and_types),   cmocka_unit_test(idx_taken),
+        cmocka_unit_test(tsv_and_types),   cmocka_unit_test(bin_taken),
+        cmocka_unit_test(bin_refused),     cmocka_unit_test(idx_taken),
         cmocka_unit_test(idx_refused),     cmocka_unit_test(gz_refused),
         cmocka_unit_test(places),
     };

@@ -168,6 +168,119 @@ static void broken_passes(void **state)
     }
 }
 
+/* ---- samplers ---- */
+
+/* Classes 0, 1, 2 with 50, 43 and 10 samples; weights of 0, 1 and 3. */
+static int class_of(int row)
+{
+    return row < 50 ? 0 : row < 93 ? 1 : 2;
+}
+
+static void check_draws(MpcSampler kind, const double share[3])
+{
+    static int32_t classes[ROWS];
+    static float weights[ROWS][3];
+    static const MpcField two[] = {{.name = "w", .dtype = MPC_DT_f32},
+                                   {.name = "label", .dtype = MPC_DT_i32}};
+    const MpcData d2 = {.name = "d", .kind = MPC_DATA_csv, .fields = two, .n_fields = 2};
+    unsigned char *c2[2] = {(unsigned char *)weights, (unsigned char *)classes};
+    size_t s2[2] = {sizeof(float), sizeof(int32_t)};
+    const RtTable t2 = {.decl = &d2, .rows = ROWS, .column = c2, .stride = s2};
+    const RtSet set = {.table = &t2, .count = ROWS};
+    enum { PASSES = 60 };
+    static int64_t keys[RT_PREFETCH_always + 1][PASSES][ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        classes[i] = class_of(i);
+        ((float *)weights)[i] = class_of(i) == 0 ? 0 : class_of(i) == 1 ? 1 : 3;
+    }
+    MpcLoaderDecl d = {.name = "l",
+                       .batch_max = 32,
+                       .sampler = kind,
+                       .sampled_by = kind == MPC_SAMPLER_balanced ? 1 : 0};
+    for (RtPrefetch prefetch = 0; prefetch <= RT_PREFETCH_always; prefetch++) {
+        MpcLoader *l = open_loader(&d, &set, BATCH, prefetch);
+        double drawn[3] = {0}, n = (double)PASSES * ROWS;
+        for (int pass = 0; pass < PASSES; pass++) {
+            MpcBatch b;
+            int at = 0;
+            mpc_loader_begin(l, 0);
+            while (mpc_loader_next(l, &b))
+                for (int64_t i = 0; i < b.n; i++, at++) {
+                    uint32_t row = (uint32_t)b.rng[i];
+                    keys[prefetch][pass][at] = b.rng[i];
+                    drawn[class_of((int)row)]++;
+                    assert_int_equal(((const int32_t *)b.field[1])[i], class_of((int)row));
+                    assert_int_equal(b.rng[i] >> 32 & 0xfffff, pass);
+                }
+            assert_int_equal(at, ROWS);
+        }
+        for (int k = 0; k < 3; k++) { /* within 5 deviations */
+            double off = drawn[k] / n - share[k];
+            assert_true(off * off <= 25 * share[k] * (1 - share[k]) / n);
+        }
+        /* The second half of a pass alone, as a continued run reads it. */
+        rt_loader_seek(l, &(RtCursor){.batch_size = BATCH, .pass = 7, .taken = 3, .in_pass = true});
+        MpcBatch b;
+        assert_true(mpc_loader_next(l, &b));
+        assert_memory_equal(b.rng, &keys[prefetch][7][3 * BATCH], BATCH * sizeof b.rng[0]);
+        rt_loader_free(l);
+    }
+    assert_memory_equal(keys[0], keys[1], sizeof keys[0]);
+    assert_memory_equal(keys[0], keys[2], sizeof keys[0]);
+    /* No key twice in a pass: what is drawn again is augmented in another way. */
+    for (int i = 0; i < ROWS; i++)
+        for (int k = 0; k < i; k++)
+            assert_true(keys[0][0][i] != keys[0][0][k]);
+}
+
+static void samplers(void **state)
+{
+    (void)state;
+    check_draws(MPC_SAMPLER_balanced, (double[3]){1 / 3.0, 1 / 3.0, 1 / 3.0});
+    check_draws(MPC_SAMPLER_weighted, (double[3]){0, 43 / 73.0, 30 / 73.0});
+}
+
+static void no_weights(void **state)
+{
+    (void)state;
+    MpcLoaderDecl d = {
+        .name = "l", .batch_max = 32, .sampler = MPC_SAMPLER_weighted, .sampled_by = 1};
+    const RtSet first = {.table = &table, .count = 1}; /* whose label is 0 */
+    RtErr e;
+    assert_null(rt_loader_new(&d, &first, 1, 7, RT_PREFETCH_auto, NULL, &e));
+    assert_says(e.text, "l: the weights label of d add up to 0");
+    char *files[] = {(char *)"a.csv", (char *)"a.csv"};
+    RtTable t = table;
+    t.files = files;
+    const RtSet set = {.table = &t, .count = ROWS};
+    labels[3] = -2;
+    assert_null(rt_loader_new(&d, &set, 1, 7, RT_PREFETCH_auto, NULL, &e));
+    assert_says(e.text, "row 4 (counted from 1): the weight label is -2, below 0");
+    labels[3] = 3;
+}
+
+/* One sample, and a batch that is larger than the set. */
+static void few_samples(void **state)
+{
+    (void)state;
+    const RtSet one = {.table = &table, .count = 1};
+    for (MpcSampler sampler = 0; sampler <= MPC_SAMPLER_balanced; sampler++) {
+        MpcLoaderDecl d = {.name = "l",
+                           .batch_max = 32,
+                           .shuffle = sampler == MPC_SAMPLER_none,
+                           .sampler = sampler,
+                           .sampled_by = 1};
+        MpcLoader *l = open_loader(&d, &one, 32, RT_PREFETCH_always);
+        MpcBatch b;
+        assert_int_equal(mpc_len(l), 1);
+        mpc_loader_begin(l, 0);
+        assert_true(mpc_loader_next(l, &b));
+        assert_int_equal(b.n, 1);
+        assert_false(mpc_loader_next(l, &b));
+        rt_loader_free(l);
+    }
+}
+
 static void wrong_sizes(void **state)
 {
     (void)state;
@@ -265,7 +378,8 @@ int main(void)
         cmocka_unit_test(in_order),       cmocka_unit_test(shuffled),
         cmocka_unit_test(drops_the_last), cmocka_unit_test(broken_passes),
         cmocka_unit_test(wrong_sizes),    cmocka_unit_test(splits),
-        cmocka_unit_test(label_checks),
+        cmocka_unit_test(label_checks),   cmocka_unit_test(samplers),
+        cmocka_unit_test(no_weights),     cmocka_unit_test(few_samples),
     };
     return cmocka_run_group_tests(tests, fill_table, NULL);
 }
