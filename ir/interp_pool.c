@@ -1,4 +1,4 @@
-/* interp_pool.c: the reference meaning of pools. */
+/* interp_pool.c: the reference meaning of pools, and of what their gradients are put together with. */
 #include "ir/interp.h"
 
 #include <math.h>
@@ -52,5 +52,18 @@ void eval_max_pool2d_grad(Run *r, const Node *n, Value *const *in, Value *out)
     }
     for (int64_t i = 0; i < out->count; i++) {
         out->v[i] = run_convert(r, DT_f64, n->dtype, out->v[i]);
+    }
+}
+
+void eval_interleave(Run *r, const Node *n, Value *const *in, Value *out)
+{
+    (void)r;
+    ConvSteps s = conv_steps(&n->attrs);
+    int64_t rows = out->dims[2], cols = out->dims[3];
+    for (int64_t i = 0; i < out->count; i++) {
+        int64_t row = i / cols % rows, col = i % cols, plane = i / cols / rows;
+        const Value *part = in[row % s.stride[0] * s.stride[1] + col % s.stride[1]];
+        out->v[i] = part->v[(plane * part->dims[2] + row / s.stride[0]) * part->dims[3] +
+                            col / s.stride[1]];
     }
 }

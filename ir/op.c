@@ -23,6 +23,7 @@ ATTR_SET(path, ATTR_path, ATTR_COUNT);
 ATTR_SET(perm, ATTR_perm, ATTR_COUNT);
 ATTR_SET(slice, ATTR_axis, ATTR_start, ATTR_stop, ATTR_step, ATTR_COUNT);
 ATTR_SET(pad, ATTR_axis, ATTR_before, ATTR_after, ATTR_COUNT);
+ATTR_SET(stride, ATTR_stride, ATTR_COUNT);
 ATTR_SET(matmul, ATTR_trans_a, ATTR_trans_b, ATTR_COUNT);
 ATTR_SET(conv, ATTR_stride, ATTR_padding, ATTR_dilation, ATTR_groups, ATTR_COUNT);
 ATTR_SET(conv_transpose, ATTR_stride, ATTR_padding, ATTR_dilation, ATTR_output_padding, ATTR_groups,

@@ -21,5 +21,6 @@ bool conv_transpose_shape(Infer *f);
 bool conv_weight_shape(Infer *f);
 bool shape_max_pool2d(Infer *f);
 bool shape_max_pool2d_grad(Infer *f);
+bool shape_interleave(Infer *f);
 
 #endif

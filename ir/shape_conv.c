@@ -171,3 +171,27 @@ bool shape_max_pool2d_grad(Infer *f)
     n->dtype = n->in[0]->dtype;
     return true;
 }
+
+bool shape_interleave(Infer *f)
+{
+    Node *n = f->n;
+    ConvSteps s = conv_steps(&n->attrs);
+    if (!want_images(f, 0) || !want_steps(f, &s)) {
+        return false;
+    }
+    if (n->nin != s.stride[0] * s.stride[1]) {
+        return fail(f, "%d operands, one for each of %lld x %lld places expected", n->nin,
+                    (long long)s.stride[0], (long long)s.stride[1]);
+    }
+    n->dims = n->in[0]->dims;
+    n->dtype = n->in[0]->dtype;
+    for (int i = 1; i < n->nin; i++) {
+        if (!dims_equal(&n->in[i]->dims, &n->dims) || n->in[i]->dtype != n->dtype) {
+            return fail(f, "%s and %s cannot be woven", shape_is(f, 0), shape_is(f, i));
+        }
+    }
+    for (int k = 0; k < 2; k++) {
+        n->dims.d[2 + k].k *= s.stride[k];
+    }
+    return true;
+}

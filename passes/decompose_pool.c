@@ -1,9 +1,10 @@
 /* decompose_pool.c: the largest of each window of an image, as maps over slices.
  *
  * Element (i, j) of all windows at once is a strided slice of the image, which no kernel copies; the result is the
- * largest of these. The gradient goes where the first of the largest is, in row-major order: its number within the
- * window is computed beside the result. Windows that do not overlap tile the image, so that the gradient is one map
- * over it; else each element's share is put in its place and the shares are added in f32. */
+ * largest of these. The gradient goes where the first of the largest is, in row-major order. Of the gradient's
+ * image, too, all that lies `stride` apart is computed at once, and the parts are woven together. Where windows do not
+ * overlap, a part is what one element of all windows gets, and one kernel does it all. Else the number of the largest
+ * is kept for each window, and a part adds, in f32, what the few windows that reach it have for it. */
 #include "passes/decompose.h"
 
 #include <math.h>
@@ -124,93 +125,178 @@ Node *decompose_max_pool2d(Builder *b, const Node *n)
     return largest(&p);
 }
 
-/* The number of the first largest element of each window. */
+/* ---- the gradient ------------------------------------------------------------------------------------------ */
+
+static Node *nothing(const Pool *p, DType dt, const int64_t *size)
+{
+    Dims dims = p->dims;
+    for (int i = 0; i < 2; i++) {
+        dims.d[2 + i] = dim_of(size[i]);
+    }
+    return build_expand(p->b, build_const(p->b, dt, 0), &dims);
+}
+
+/* Each place belongs to one window, or to none, and each window to all of its places. */
+static bool is_apart(const Pool *p)
+{
+    bool apart = true;
+    for (int i = 0; i < 2; i++) {
+        int64_t step = p->s.stride[i];
+        apart = apart && p->s.dilation[i] * (p->s.kernel[i] - 1) < step && p->s.padding[i] == 0 &&
+                p->result[i] == (p->image[i] + step - 1) / step;
+    }
+    return apart;
+}
+
+/* Element after element takes all of the gradient, if it is the largest; to the last one goes what is left. */
+static void share_out(const Pool *p, Node *dy, Node **parts)
+{
+    Builder *b = p->b;
+    Node *y = largest(p), *zero = build_const(b, dy->dtype, 0), *rest = dy;
+    for (int64_t k = 0; k < elements(p); k++) {
+        int64_t row = k / p->s.kernel[1] * p->s.dilation[0];
+        Node **part = &parts[row * p->s.stride[1] + k % p->s.kernel[1] * p->s.dilation[1]];
+        if (k == elements(p) - 1) {
+            *part = rest;
+            return;
+        }
+        Node *hit = build2(b, OP_eq, element(p, k), y);
+        *part = build3(b, OP_where, hit, rest, zero);
+        rest = build3(b, OP_where, hit, zero, rest);
+    }
+}
+
+/* The number of the first largest element of each window, from 1 on; as f32, which is what it is compared beside. */
 static Node *first_largest(const Pool *p)
 {
-    Node *y = largest(p), *first = build_const(p->b, DT_i32, (double)(elements(p) - 1));
+    Node *y = largest(p), *first = build_const(p->b, DT_f32, (double)elements(p));
     for (int64_t k = elements(p) - 2; k >= 0; k--) {
-        first = build3(p->b, OP_where, build2(p->b, OP_eq, element(p, k), y),
-                       build_const(p->b, DT_i32, (double)k), first);
+        Node *number = build_const(p->b, DT_f32, (double)(k + 1));
+        first = build3(p->b, OP_where, build2(p->b, OP_eq, element(p, k), y), number, first);
     }
     return build_expand(p->b, first, &p->dims);
 }
 
-/* [n, c, rows, columns] as [n, c, rows, 1, columns, 1] */
-static Node *apart(const Pool *p, Node *x)
+/* Along one axis, which windows reach the places i * stride + place of the image: by its element k window number
+ * i + shift(k), if that is whole. */
+static bool shift(const Pool *p, int axis, int64_t place, int64_t k, int64_t *windows)
 {
-    Dims d = {.rank = 6, .d = {x->dims.d[0], x->dims.d[1], x->dims.d[2], dim_of(1), x->dims.d[3]}};
-    d.d[5] = dim_of(1);
-    return build_reshape(p->b, x, &d);
+    int64_t from = place + p->s.padding[axis] - k * p->s.dilation[axis];
+    int64_t step = p->s.stride[axis];
+    *windows = from / step;
+    return from % step == 0;
 }
 
-static Node *tiled_grad(const Pool *p, Node *dy, Node *first)
+/* Values at windows, with zeros where windows are asked for that there are none of. */
+typedef struct Around {
+    int64_t before[2], after[2],
+        places[2]; /* places: in an image for each that a stride leads to */
+} Around;
+
+static Around around(const Pool *p)
+{
+    Around a = {0};
+    for (int i = 0; i < 2; i++) {
+        a.places[i] = (p->image[i] + p->s.stride[i] - 1) / p->s.stride[i];
+        for (int64_t place = 0; place < p->s.stride[i]; place++) {
+            for (int64_t k = 0, to; k < p->s.kernel[i]; k++) {
+                if (!shift(p, i, place, k, &to)) {
+                    continue;
+                }
+                int64_t over = to + a.places[i] - p->result[i];
+                a.before[i] = -to > a.before[i] ? -to : a.before[i];
+                a.after[i] = over > a.after[i] ? over : a.after[i];
+            }
+        }
+    }
+    return a;
+}
+
+static Node *surrounded(const Pool *p, const Around *a, Node *x)
+{
+    for (int i = 0; i < 2; i++) {
+        x = padded(p->b, x, 2 + i, a->before[i], a->after[i]);
+    }
+    return x;
+}
+
+/* The windows that reach `place` by element k, one for each step through the image; NULL: there are none. */
+static Node *reaching(const Pool *p, const Around *a, Node *x, const int64_t *place, int64_t k)
+{
+    int64_t at[2] = {k / p->s.kernel[1], k % p->s.kernel[1]}, windows;
+    for (int i = 0; i < 2; i++) {
+        if (!shift(p, i, place[i], at[i], &windows)) {
+            return NULL;
+        }
+        int64_t start = a->before[i] + windows;
+        x = sliced(p->b, x, 2 + i, start, start + a->places[i], 1);
+    }
+    return x;
+}
+
+/* The gradient at one place of every step: the shares of all windows that reach it. */
+static Node *gathered(const Pool *p, const Around *a, Node *dy, Node *first, const int64_t *place)
 {
     Builder *b = p->b;
-    Dims place = {.rank = 6}, image = p->dims;
-    for (int i = 0; i < 6; i++) {
-        place.d[i] = dim_of(1);
+    Node *sum = NULL, *zero = build_const(b, dy->dtype, 0);
+    for (int64_t k = elements(p) - 1; k >= 0; k--) { /* windows from the first to the last */
+        Node *number = reaching(p, a, first, place, k);
+        if (number == NULL) {
+            continue;
+        }
+        Node *hit = build2(b, OP_eq, number, build_const(b, DT_f32, (double)(k + 1)));
+        Node *share = build3(b, OP_where, hit, reaching(p, a, dy, place, k), zero);
+        if (sum == NULL) {
+            sum = share;
+            continue;
+        }
+        DType wide = dy->dtype == DT_f64 ? DT_f64 : DT_f32;
+        sum = build2(b, OP_add, build_cast(b, sum, wide), build_cast(b, share, wide));
     }
-    place.d[3] = dim_of(p->s.kernel[0]);
-    place.d[5] = dim_of(p->s.kernel[1]);
-    Node *width = build_const(b, DT_i32, (double)p->s.kernel[1]);
-    Node *number =
-        build2(b, OP_add, build2(b, OP_mul, indices(b, &place, 3), width), indices(b, &place, 5));
-    Node *hit = build2(b, OP_eq, apart(p, first), number);
-    Node *dx = build3(b, OP_where, hit, apart(p, dy), build_const(b, dy->dtype, 0));
-    for (int i = 0; i < 2; i++) {
-        image.d[2 + i].k *= p->s.kernel[i];
+    sum = sum == NULL ? nothing(p, dy->dtype, a->places) : sum; /* between windows */
+    return build_cast(b, sum, dy->dtype);
+}
+
+/* The image that has parts[i] at place i of every stride. */
+static Node *woven(const Pool *p, Node **parts, int64_t nparts)
+{
+    Node *dx = parts[0];
+    if (nparts > 1) {
+        Attrs attrs = {0};
+        attrs_set_ints(p->b->graph->arena, &attrs, ATTR_stride, 2, p->s.stride);
+        dx = build(p->b, OP_interleave, (int)nparts, parts, attrs);
     }
-    dx = build_reshape(b, dx, &image);
     for (int i = 0; i < 2; i++) {
-        dx = padded(b, dx, 2 + i, 0, p->image[i] - image.d[2 + i].k);
+        if (dx->dims.d[2 + i].k > p->image[i]) {
+            dx = sliced(p->b, dx, 2 + i, 0, p->image[i], 1);
+        }
     }
     return dx;
 }
 
-/* x[.., i, ..] at start + i * step of an axis of the padded image's length, then without the padding. */
-static Node *placed(const Pool *p, Node *x, int i, int64_t start)
+static void gather(const Pool *p, Node *dy, Node **parts, int64_t nparts)
 {
-    int axis = 2 + i;
-    int64_t step = p->s.stride[i], length = reach(p, i);
-    Dims wide = {.rank = 5}, flat = x->dims;
-    for (int k = 0, to = 0; k < 4; k++) {
-        wide.d[to++] = x->dims.d[k];
-        if (k == axis) {
-            wide.d[to++] = dim_of(1);
-        }
+    Around a = around(p);
+    Node *first = surrounded(p, &a, first_largest(p));
+    dy = surrounded(p, &a, dy);
+    for (int64_t i = 0; i < nparts; i++) {
+        int64_t place[2] = {i / p->s.stride[1], i % p->s.stride[1]};
+        parts[i] = gathered(p, &a, dy, first, place);
     }
-    flat.d[axis].k *= step;
-    x = build_reshape(p->b, padded(p->b, build_reshape(p->b, x, &wide), axis + 1, 0, step - 1),
-                      &flat);
-    x = sliced(p->b, x, axis, 0, (p->result[i] - 1) * step + 1, 1);
-    x = padded(p->b, x, axis, start, length - start - x->dims.d[axis].k);
-    return sliced(p->b, x, axis, p->s.padding[i], p->s.padding[i] + p->image[i], 1);
-}
-
-static Node *scattered_grad(const Pool *p, Node *dy, Node *first)
-{
-    Builder *b = p->b;
-    Node *sum = NULL;
-    dy = build_cast(b, dy, dy->dtype == DT_f64 ? DT_f64 : DT_f32);
-    for (int64_t k = 0; k < elements(p); k++) {
-        Node *hit = build2(b, OP_eq, first, build_const(b, DT_i32, (double)k));
-        Node *x = build3(b, OP_where, hit, dy, build_const(b, dy->dtype, 0));
-        x = placed(p, x, 0, k / p->s.kernel[1] * p->s.dilation[0]);
-        x = placed(p, x, 1, k % p->s.kernel[1] * p->s.dilation[1]);
-        sum = sum == NULL ? x : build2(b, OP_add, sum, x);
-    }
-    return sum;
 }
 
 Node *decompose_max_pool2d_grad(Builder *b, const Node *n)
 {
-    Node *dy = n->in[0];
-    Pool p = pool_of(b, n, n->in[1], &dy->dims);
-    bool tiles = true;
-    for (int i = 0; i < 2; i++) {
-        tiles = tiles && p.s.stride[i] == p.s.kernel[i] && p.s.padding[i] == 0 &&
-                p.s.dilation[i] == 1 && p.result[i] * p.s.kernel[i] <= p.image[i];
+    Pool p = pool_of(b, n, n->in[1], &n->in[0]->dims);
+    int64_t nparts = p.s.stride[0] * p.s.stride[1];
+    Node **parts = arena_array(b->graph->arena, (size_t)nparts, sizeof(Node *));
+    if (!is_apart(&p)) {
+        gather(&p, n->in[0], parts, nparts);
+        return woven(&p, parts, nparts);
     }
-    Node *first = first_largest(&p);
-    return tiles ? tiled_grad(&p, dy, first) : scattered_grad(&p, dy, first);
+    share_out(&p, n->in[0], parts);
+    for (int64_t i = 0; i < nparts; i++) {
+        parts[i] = parts[i] == NULL ? nothing(&p, n->dtype, p.result) : parts[i];
+    }
+    return woven(&p, parts, nparts);
 }

@@ -138,7 +138,7 @@ static Node *common_sink(const Fusion *f, const Users *u, const Node *n)
         Node *user = f->g->nodes[users->at[i]];
         Node *to = f->sink[user->id];
         bool map = is_map(user) && !is_virtual(f, user) && same_points(n, user);
-        if (to == NULL && (is_reduction(user) || map)) {
+        if (to == NULL && (is_reduction(user) || map || user->op == OP_interleave)) {
             to = user;
         }
         if (to == NULL || (sink != NULL && sink != to)) {
@@ -533,6 +533,23 @@ static void place_scatter(Fusion *f, Node *n)
     add_node(f, c, n, false, &reads);
 }
 
+/* A kernel over the points of the parts, which computes all of them. */
+static void place_interleave(Fusion *f, Node *n)
+{
+    const Dims *part = &n->in[0]->dims;
+    IndexMap id = map_identity(part);
+    NodeVec reads = {0};
+    for (int i = 0; i < n->nin; i++) {
+        NodeVec some = reads_of(f, part, n->in[i], &id, false);
+        for (int k = 0; k < some.n; k++) {
+            vec_push(f->arena, &reads, some.at[k]);
+        }
+    }
+    Cluster *c = new_cluster(f, KERNEL_Map, part, 0);
+    c->copies = true;
+    add_node(f, c, n, false, &reads);
+}
+
 /* pad and concat: a kernel for each part. */
 static void place_copies(Fusion *f, Node *n)
 {
@@ -558,7 +575,7 @@ static void place(Fusion *f, Node *n)
     case KIND_Contract: place_contraction(f, n); return;
     case KIND_Reduce: place_reduction(f, n); return;
     case KIND_Scatter: place_scatter(f, n); return;
-    case KIND_Move: place_copies(f, n); return;
+    case KIND_Move: (n->op == OP_interleave ? place_interleave : place_copies)(f, n); return;
     case KIND_Map:
     case KIND_Cast:
     case KIND_Gather: place_map(f, n); return;

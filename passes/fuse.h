@@ -27,7 +27,7 @@ typedef struct Cluster {
     NodeVec nodes; /* real ones, in order */
     NodeVec reads; /* what it reads from memory: arguments and real nodes of other clusters */
     IntVec needs;  /* clusters of those */
-    bool copies;   /* a Map whose one node is a pad or concat: spelled as copies of the parts */
+    bool copies;   /* a Map whose one node is put together of parts: a pad, concat or interleave */
 } Cluster;
 
 typedef VEC(Cluster *) ClusterVec;

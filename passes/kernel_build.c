@@ -313,11 +313,35 @@ static void build_part(GraphBuild *b, Cluster *c, BuiltCalls *out, Node *x, cons
     call(&y, finish(&y, kernel_new(b, KERNEL_Map)), out, 0, "");
 }
 
+/* All parts of an interleave, computed together. */
+static void build_interleave(GraphBuild *b, Cluster *c, BuiltCalls *out)
+{
+    Node *n = c->nodes.at[0];
+    ConvSteps s = conv_steps(&n->attrs);
+    Body y = kernel_body_new(b, c, &c->space, 0);
+    IndexMap id = map_identity(&c->space);
+    for (int i = 0; i < n->nin; i++) {
+        IndexMap to = id;
+        int64_t place[2] = {i / s.stride[1], i % s.stride[1]};
+        for (int k = 0; k < 2; k++) {
+            to.off[2 + k] = dim_of(place[k]);
+            to.m[2 + k][2 + k].k *= s.stride[k];
+        }
+        Linear at = node_linear(n, &to, &n->dims);
+        kernel_body_output(&y, kernel_body_eval(&y, n->in[i], &id), b->buffer[n->id], &at);
+    }
+    call(&y, finish(&y, kernel_new(b, KERNEL_Map)), out, 0, "");
+}
+
 static void build_copies(GraphBuild *b, Cluster *c, BuiltCalls *out)
 {
     Node *n = c->nodes.at[0];
     int axis = (int)attrs_int(&n->attrs, ATTR_axis, 0);
     if (b->buffer[n->id] == NULL) {
+        return;
+    }
+    if (n->op == OP_interleave) {
+        build_interleave(b, c, out);
         return;
     }
     if (n->op == OP_pad) {

@@ -286,6 +286,24 @@ static Node *reduce_nothing(Simplify *s, Node *n)
     return n->in[0]->dtype == n->dtype ? build_reshape(&s->b, n->in[0], &n->dims) : NULL;
 }
 
+/* The gradient of relu, x being its result, of what a pool of x lets through: x is the window's largest there, so the
+ * windows are asked, of which there are fewer. */
+static Node *relu_of_pool(Simplify *s, Node *n)
+{
+    Node *pool = n->op == OP_where ? n->in[2] : NULL, *dead = pool != NULL ? n->in[0] : NULL;
+    if (pool == NULL || pool->op != OP_max_pool2d_grad || dead->op != OP_le ||
+        dead->in[0] != pool->in[1] || !is_number(dead->in[1], 0) || !is_number(n->in[1], 0) ||
+        !same_type(n, pool)) {
+        return NULL;
+    }
+    s->b.name = pool->name;
+    s->b.loc = pool->loc;
+    Node *y = build(&s->b, OP_max_pool2d, 1, &pool->in[1], pool->attrs);
+    Node *none = build2(&s->b, OP_le, y, dead->in[1]);
+    Node *in[2] = {build3(&s->b, OP_where, none, n->in[1], pool->in[0]), pool->in[1]};
+    return build(&s->b, OP_max_pool2d_grad, 2, in, pool->attrs);
+}
+
 /* clang-format off */
 static const struct {
     const char *name;
@@ -308,6 +326,7 @@ static const struct {
     {"move-nothing",          move_nothing},
     {"detach-done",           detach_done},
     {"reduce-nothing",        reduce_nothing},
+    {"relu-of-pool",          relu_of_pool},
 };
 /* clang-format on */
 enum { RULES = sizeof rules / sizeof *rules };

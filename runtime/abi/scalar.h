@@ -243,52 +243,56 @@ MPC_FN int8_t mpc_f32_to_i8(float a)
 
 /* --- simple functions, in both precisions --------------------------------------------------- */
 
-#define MPC_SIMPLE(real, s, fabs_, sqrt_, floor_, ceil_, trunc_, rint_)                            \
-    /* NaN if either is NaN, as torch.maximum */                                                   \
-    MPC_FN real mpc_max_##s(real a, real b)                                                        \
-    {                                                                                              \
-        return a > b || a != a ? a : b;                                                            \
-    }                                                                                              \
-    MPC_FN real mpc_min_##s(real a, real b)                                                        \
-    {                                                                                              \
-        return a < b || a != a ? a : b;                                                            \
-    }                                                                                              \
-    MPC_FN real mpc_abs_##s(real a)                                                                \
-    {                                                                                              \
-        return fabs_(a);                                                                           \
-    }                                                                                              \
-    MPC_FN real mpc_sign_##s(real a)                                                               \
-    {                                                                                              \
-        return a > 0 ? (real)1 : a < 0 ? (real)-1 : a;                                             \
-    }                                                                                              \
-    MPC_FN real mpc_sqrt_##s(real a)                                                               \
-    {                                                                                              \
-        return sqrt_(a);                                                                           \
-    }                                                                                              \
-    MPC_FN real mpc_rsqrt_##s(real a)                                                              \
-    {                                                                                              \
-        return 1 / sqrt_(a);                                                                       \
-    }                                                                                              \
-    MPC_FN real mpc_floor_##s(real a)                                                              \
-    {                                                                                              \
-        return floor_(a);                                                                          \
-    }                                                                                              \
-    MPC_FN real mpc_ceil_##s(real a)                                                               \
-    {                                                                                              \
-        return ceil_(a);                                                                           \
-    }                                                                                              \
-    MPC_FN real mpc_trunc_##s(real a)                                                              \
-    {                                                                                              \
-        return trunc_(a);                                                                          \
-    }                                                                                              \
-    /* halves to even */                                                                           \
-    MPC_FN real mpc_round_##s(real a)                                                              \
-    {                                                                                              \
-        return rint_(a);                                                                           \
-    }                                                                                              \
-    MPC_FN int mpc_isfinite_##s(real a)                                                            \
-    {                                                                                              \
-        return a - a == 0;                                                                         \
+#define MPC_SIMPLE(real, s, fabs_, sqrt_, floor_, ceil_, trunc_, rint_)                                 \
+    /* NaN if either is NaN, as torch.maximum; two selections, which compilers do for a whole vector */ \
+    MPC_FN real mpc_max_##s(real a, real b)                                                             \
+    {                                                                                                   \
+        const real largest = a > b ? a : b;                                                             \
+                                                                                                        \
+        return a != a ? a : largest;                                                                    \
+    }                                                                                                   \
+    MPC_FN real mpc_min_##s(real a, real b)                                                             \
+    {                                                                                                   \
+        const real least = a < b ? a : b;                                                               \
+                                                                                                        \
+        return a != a ? a : least;                                                                      \
+    }                                                                                                   \
+    MPC_FN real mpc_abs_##s(real a)                                                                     \
+    {                                                                                                   \
+        return fabs_(a);                                                                                \
+    }                                                                                                   \
+    MPC_FN real mpc_sign_##s(real a)                                                                    \
+    {                                                                                                   \
+        return a > 0 ? (real)1 : a < 0 ? (real)-1 : a;                                                  \
+    }                                                                                                   \
+    MPC_FN real mpc_sqrt_##s(real a)                                                                    \
+    {                                                                                                   \
+        return sqrt_(a);                                                                                \
+    }                                                                                                   \
+    MPC_FN real mpc_rsqrt_##s(real a)                                                                   \
+    {                                                                                                   \
+        return 1 / sqrt_(a);                                                                            \
+    }                                                                                                   \
+    MPC_FN real mpc_floor_##s(real a)                                                                   \
+    {                                                                                                   \
+        return floor_(a);                                                                               \
+    }                                                                                                   \
+    MPC_FN real mpc_ceil_##s(real a)                                                                    \
+    {                                                                                                   \
+        return ceil_(a);                                                                                \
+    }                                                                                                   \
+    MPC_FN real mpc_trunc_##s(real a)                                                                   \
+    {                                                                                                   \
+        return trunc_(a);                                                                               \
+    }                                                                                                   \
+    /* halves to even */                                                                                \
+    MPC_FN real mpc_round_##s(real a)                                                                   \
+    {                                                                                                   \
+        return rint_(a);                                                                                \
+    }                                                                                                   \
+    MPC_FN int mpc_isfinite_##s(real a)                                                                 \
+    {                                                                                                   \
+        return a - a == 0;                                                                              \
     }
 
 MPC_SIMPLE(float, f32, fabsf, sqrtf, floorf, ceilf, truncf, rintf)

@@ -278,6 +278,35 @@ static void test_reduce_nothing(void **unused)
 
 /* ---- common and dead nodes ----------------------------------------------------------------------- */
 
+/* where(masked <= 0, 0, gradient of the pool of relu) */
+static Node *masked_pool(Case *c, bool of_another)
+{
+    Dims image = {4, {dim_of(1), dim_of(2), dim_of(4), dim_of(4)}}, half = image;
+    half.d[2] = half.d[3] = dim_of(2);
+    Attrs as = {0};
+    attrs_set_ints(c->mc.arena, &as, ATTR_kernel, 2, (int64_t[]){2, 2});
+    attrs_set_ints(c->mc.arena, &as, ATTR_stride, 2, (int64_t[]){2, 2});
+    Node *x = op1(c, OP_relu, add_arg(&c->mc, &c->b, ATTR_batch, "image", DT_f32, &image));
+    Node *dy = add_arg(&c->mc, &c->b, ATTR_batch, "dy", DT_f32, &half);
+    Node *pool = build(&c->b, OP_max_pool2d_grad, 2, (Node *[]){dy, x}, as);
+    Node *dead = op2(c, OP_le, of_another ? op1(c, OP_tanh, x) : x, number(c, 0));
+    return simplified(c, build3(&c->b, OP_where, dead, number(c, 0), pool));
+}
+
+static void test_relu_of_pool(void **unused)
+{
+    (void)unused;
+    Case c = case_new();
+    Node *n = masked_pool(&c, false);
+    assert_int_equal(n->op, OP_max_pool2d_grad);
+    assert_int_equal(n->in[0]->op, OP_where);
+    arena_free(c.mc.arena);
+
+    c = case_new();
+    assert_int_equal(masked_pool(&c, true)->op, OP_where);
+    arena_free(c.mc.arena);
+}
+
 static void test_common(void **unused)
 {
     (void)unused;
@@ -315,6 +344,7 @@ int main(void)
         cmocka_unit_test(test_move_nothing),
         cmocka_unit_test(test_detach_done),
         cmocka_unit_test(test_reduce_nothing),
+        cmocka_unit_test(test_relu_of_pool),
         cmocka_unit_test(test_common),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
