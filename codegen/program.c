@@ -96,10 +96,10 @@ bool codegen_c(FILE *out, const Plan *plan, const CodegenOptions *opt, Diag *dia
               .target = &target_c,
               .diag = diag};
     e.names = names_new(arena, NULL, false);
-    static const char *const words[] = {"run",       "refresh", "evaluate",   "options",
-                                        "data",      "sets",    "loaders",    "label_checks",
-                                        "tensors",   "plan",    "modules",    "kernels",
-                                        "variables", "predict", "prediction", "predict_needs"};
+    static const char *const words[] = {
+        "run",       "refresh",      "evaluate",   "options",       "data",     "sets",
+        "loaders",   "label_checks", "tensors",    "plan",          "modules",  "kernels",
+        "variables", "predict",      "prediction", "predict_needs", "functions"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         names_reserve(&e.names, words[i]);
     }

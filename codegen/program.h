@@ -62,6 +62,9 @@ const Decl *graph_loader(Emit *e, const Graph *g);
 /* Fields of a batch as the graphs see them: those that a Prepare graph gives, or the data set's. */
 int batch_field(Emit *e, const Decl *loader, const char *name);
 
+/* kernel_table.c: MpcKernelRow's; returns their number. */
+int kernel_table_emit(Emit *e);
+
 /* predict.c: what --predict runs; false: the program has no answer to give. */
 bool predict_emit(Emit *e, const HostText *h);
 

@@ -238,6 +238,7 @@ void tables_emit(Emit *e, const HostText *h)
     int nvars = host_vars_emit(e, h);
     int nmodules = modules_emit(e);
     memory_plan_emit(e);
+    int nfunctions = kernel_table_emit(e);
     bool refreshes = false, predicts = predict_emit(e, h);
     for (int i = 0; i < e->m->ntensors; i++) {
         refreshes |= e->m->tensors[i]->role == TENSOR_working;
@@ -259,6 +260,7 @@ void tables_emit(Emit *e, const HostText *h)
     table(e, "loaders", h->nloaders);
     table(e, "tensors", ntensors);
     table(e, "modules", nmodules);
+    table(e, "functions", nfunctions);
     memory_plan_member(e);
     ln(e, ".vars = variables, .n_vars = %d,", nvars);
     host_fingerprints_emit(e);

@@ -214,6 +214,10 @@ bool attrs_equal(const Attrs *a, const Attrs *b);
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
+/* How Node.why begins on nodes that no line of the file stands for. */
+#define WHY_BACKWARD "backward of "
+#define WHY_UPDATE "update: "
+
 typedef struct Node Node;
 struct Node {
     Op op;

@@ -54,10 +54,6 @@ typedef struct PassOptions {
 /* False when an error was reported (through diag); the module is then no longer of use. */
 bool passes_run(Module *m, const PassOptions *opt, Diag *diag);
 
-/* How `why` begins on nodes that no line of the file stands for; --explain lists the others. */
-#define WHY_BACKWARD "backward of "
-#define WHY_UPDATE "update: "
-
 /* ---- the plan (plan_lower.c) --------------------------------------------------------------------------- */
 
 typedef struct PlanOptions {

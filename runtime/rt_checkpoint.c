@@ -352,6 +352,7 @@ static void make_checkpoint(MpcRun *r, const MpcLoader *l, bool left)
         rt_fail_with(r, &e);
     if (!remove_but(r->rt->out_dir, KEPT, &e))
         rt_warn(r, "an old checkpoint stays: %s", e.text);
+    rt_profile_span(r->rt->profile, RT_SPAN_checkpoint, start);
     double now = rt_seconds();
     *s = (RtSaves){.at = now, .took = now - start, .step = r->step, .any = true};
 }

@@ -89,6 +89,8 @@ static void fill(MpcLoader *l, int64_t index)
     double start = rt_seconds();
     gather(l, &l->slot[index % 2], index);
     double took = rt_seconds() - start;
+    if (l->run)
+        rt_profile_batch(l->run->rt->profile, (int)(l->decl - l->run->program->loaders), start);
     if (l->quickest <= 0 || took < l->quickest)
         l->quickest = took;
 }
@@ -214,7 +216,10 @@ bool mpc_loader_next(MpcLoader *l, MpcBatch *batch)
         end_pass(l);
         return false;
     }
+    double start = l->run && l->run->rt->profile ? rt_seconds() : 0;
     Slot *s = next_slot(l);
+    if (l->run)
+        rt_profile_span(l->run->rt->profile, RT_SPAN_wait, start);
     l->handed_out++;
     *batch = (MpcBatch){
         .n = s->n, .index = s->index, .field = (const void *const *)s->out, .rng = s->rng};

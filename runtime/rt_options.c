@@ -136,6 +136,14 @@ static bool set_log(RtOptions *o, const char *text, RtErr *e)
             o->action = RT_ACTION_##name;                                                          \
         return true;                                                                               \
     }
+static bool set_profile(RtOptions *o, const char *text, RtErr *e)
+{
+    (void)text;
+    (void)e;
+    o->profile = true;
+    return true;
+}
+
 ACTION(eval)
 
 static bool set_predict(RtOptions *o, const char *text, RtErr *e)

@@ -42,6 +42,7 @@ typedef struct RtOptions {
     RtValue *values;
     RtAction action;
     RtConsole console;
+    bool profile;
     const char *data_dir, *out, *init, *device; /* NULL: not given */
     const char *predict, *export_path;
     int64_t epochs, max_steps; /* -1: not given */

@@ -143,6 +143,10 @@ static void prepare_run(MpcRun *r, int threads, RtErr *e)
     if (!rt->pool)
         rt_end_early(r, STATUS_failed, e);
     r->threads = rt_pool_threads(rt->pool);
+    if (rt->options.profile) {
+        rt->profile = rt_profile_new(p, r->threads);
+        rt_pool_profile(rt->pool, rt->profile);
+    }
 }
 
 /* The weights to start from: --init; under --eval else those that a run has left. */
@@ -169,6 +173,24 @@ static void load_weights(MpcRun *r, RtErr *e)
     free(path);
 }
 
+/* A table after everything else; where stdout is for machines, with the messages. */
+static void show_profile(MpcRun *r)
+{
+    const MpcRuntime *rt = r->rt;
+    RtErr e;
+    if (!rt->profile)
+        return;
+    bool text =
+        rt->options.console == RT_CONSOLE_text || rt->options.console == RT_CONSOLE_tensorboard;
+    rt_profile_print(rt->profile, text ? stdout : stderr);
+    if (!rt->out_dir)
+        return;
+    char *path = rt_text("%s/profile.json", rt->out_dir);
+    if (!rt_profile_write(rt->profile, path, &e))
+        rt_warn(r, "%s", e.text);
+    free(path);
+}
+
 static int finish(MpcRun *r)
 {
     MpcRuntime *rt = r->rt;
@@ -184,6 +206,7 @@ static int finish(MpcRun *r)
         rt_fail_with(r, &e);
     rt_unlock_folder(rt->out_dir, rt->lock);
     rt_progress_done(r, status);
+    show_profile(r);
     return status;
 }
 
@@ -221,6 +244,7 @@ static int evaluate(MpcRun *r)
     rt_scalars_open(r);
     r->program->evaluate(r);
     rt_progress_done(r, 0);
+    show_profile(r);
     return signalled ? STATUS_signal + signalled : 0;
 }
 

@@ -72,6 +72,7 @@ struct MpcRuntime {
     int64_t log_bytes; /* of whole records */
     RtJson line;
     RtEvents events;                          /* fd < 0: none */
+    RtProfile *profile;                       /* NULL: not wanted */
     double started, data_seconds, first_step; /* first_step < 0: not yet */
     size_t base_bytes, plan_bytes;
     bool steps_done; /* --max-steps reached */

@@ -181,6 +181,7 @@ void mpc_step_done(MpcRun *r, const MpcStep *s)
     check_skips(r, s);
     if (rt->options.max_steps >= 0 && r->step >= rt->options.max_steps)
         rt->steps_done = true;
+    rt_profile_warm(rt->profile);
 }
 
 void mpc_log_step(MpcRun *r, const MpcValue *values, int n)
@@ -207,7 +208,8 @@ void mpc_eval_begin(MpcRun *r, MpcEval *e, const char *set, const MpcMetric *met
 
 void mpc_eval_add(MpcRun *r, MpcEval *e, const MpcSeen *seen, int64_t n)
 {
-    (void)r;
+    if (!r->training)
+        rt_profile_warm(r->rt->profile);
     for (int i = 0; i < e->n_metrics; i++)
         rt_metric_add(e->cells[i], &e->metrics[i], &seen[i], n);
     e->samples += n;
@@ -227,6 +229,7 @@ void mpc_eval_end(MpcRun *r, MpcEval *e, MpcLoader *l, double *values)
         values[i] = cut ? (double)NAN : rt_metric_value(e->cells[i], &e->metrics[i], e->samples);
     p->evaluations++;
     p->evaluating += rt_seconds() - e->start;
+    rt_profile_span(r->rt->profile, RT_SPAN_evaluation, e->start);
     if (!cut) {
         rt_log_eval(r, e, values);
         rt_progress_eval(r, e, values);

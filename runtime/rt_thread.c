@@ -26,6 +26,7 @@ enum { SPINS = 1000, CACHE_LINE = 64 };
 typedef struct Region {
     _Alignas(CACHE_LINE) _Atomic(const MpcCall *) calls;
     atomic_int total;
+    uint64_t number; /* for a profile */
     _Alignas(CACHE_LINE) atomic_int done;
 } Region;
 
@@ -35,6 +36,8 @@ struct RtPool {
     _Alignas(CACHE_LINE) atomic_int sleepers;
     atomic_bool quit;
     int threads, spins;
+    uint64_t regions; /* so far */
+    RtProfile *profile;
     pthread_mutex_t lock;
     pthread_cond_t wake;
     pthread_t *ids;
@@ -83,10 +86,31 @@ static bool work_waits(RtPool *pool)
 }
 
 /* Works until no tile is left. A region stays as it is from the claim of a tile until `done` counts it. */
+static void work_measured(RtPool *pool, const MpcWorker *worker)
+{
+    Region *region;
+    int tile;
+    while ((tile = claim_tile(pool, &region)) >= 0) {
+        const MpcCall *calls = atomic_load_explicit(&region->calls, memory_order_relaxed);
+        const MpcCall *call = calls;
+        for (; tile >= call->tiles; call++)
+            tile -= call->tiles;
+        uint64_t begin = rt_profile_now();
+        call->kernel(call->args, tile, worker);
+        rt_profile_tile(pool->profile, worker->index, region->number, (int)(call - calls),
+                        call->kernel, begin, rt_profile_now());
+        atomic_fetch_add_explicit(&region->done, 1, memory_order_release);
+    }
+}
+
 static void work(RtPool *pool, const MpcWorker *worker)
 {
     Region *region;
     int tile;
+    if (pool->profile) {
+        work_measured(pool, worker);
+        return;
+    }
     while ((tile = claim_tile(pool, &region)) >= 0) {
         const MpcCall *call = atomic_load_explicit(&region->calls, memory_order_relaxed);
         while (tile >= call->tiles) {
@@ -143,22 +167,26 @@ static void run_alone(RtPool *pool, const MpcCall *calls, int n)
             calls[c].kernel(calls[c].args, tile, &pool->workers[0]);
 }
 
-void rt_pool_run(RtPool *pool, const MpcCall *calls, int n)
+static void run_alone_measured(RtPool *pool, const MpcCall *calls, int n)
 {
-    int total = 0;
+    uint64_t number = pool->regions++;
     for (int c = 0; c < n; c++)
-        total += calls[c].tiles;
-    if (total <= 1 || pool->threads == 1) {
-        run_alone(pool, calls, n);
-        return;
-    }
+        for (int tile = 0; tile < calls[c].tiles; tile++) {
+            uint64_t begin = rt_profile_now();
+            calls[c].kernel(calls[c].args, tile, &pool->workers[0]);
+            rt_profile_tile(pool->profile, 0, number, c, calls[c].kernel, begin, rt_profile_now());
+        }
+}
 
+static void run_together(RtPool *pool, const MpcCall *calls, int total)
+{
     unsigned long long word = atomic_load_explicit(&pool->claim, memory_order_relaxed);
     unsigned long long next = ((word >> 32) + 1) << 32;
     Region *region = &pool->region[(next >> 32) & 1];
     atomic_store_explicit(&region->calls, calls, memory_order_relaxed);
     atomic_store_explicit(&region->done, 0, memory_order_relaxed);
     atomic_store_explicit(&region->total, total, memory_order_relaxed);
+    region->number = pool->regions++;
     atomic_store(&pool->claim, next);
     wake_sleepers(pool);
 
@@ -169,6 +197,27 @@ void rt_pool_run(RtPool *pool, const MpcCall *calls, int n)
         else
             sched_yield(); /* the thread with the last tile may be waiting for this CPU */
     }
+}
+
+void rt_pool_run(RtPool *pool, const MpcCall *calls, int n)
+{
+    uint64_t begin = pool->profile ? rt_profile_now() : 0;
+    int total = 0;
+    for (int c = 0; c < n; c++)
+        total += calls[c].tiles;
+    if (total > 1 && pool->threads > 1)
+        run_together(pool, calls, total);
+    else if (pool->profile)
+        run_alone_measured(pool, calls, n);
+    else
+        run_alone(pool, calls, n);
+    if (pool->profile)
+        rt_profile_region(pool->profile, calls, n, begin);
+}
+
+void rt_pool_profile(RtPool *pool, RtProfile *profile)
+{
+    pool->profile = profile;
 }
 
 bool rt_thread_start(void *thread, void *(*start)(void *), void *arg, RtErr *e)

@@ -3,6 +3,7 @@
 #define MPC_RT_THREAD_H
 
 #include "abi/mpc_rt.h"
+#include "rt_profile.h"
 #include "rt_util.h"
 
 typedef struct RtPool RtPool;
@@ -11,6 +12,7 @@ typedef struct RtPool RtPool;
 RtPool *rt_pool_new(int threads, size_t scratch_bytes, RtErr *e);
 void rt_pool_free(RtPool *pool);
 void rt_pool_run(RtPool *pool, const MpcCall *calls, int n);
+void rt_pool_profile(RtPool *pool, RtProfile *profile); /* from here on; not while it runs */
 int rt_pool_threads(const RtPool *pool);
 
 /* CPUs this process may use: the affinity mask, cut to the control group's quota. */

@@ -26,6 +26,8 @@ enum { MPC_MAX_RANK = 8 };
 typedef struct MpcRun MpcRun;
 typedef struct MpcLoader MpcLoader;
 typedef struct MpcBatch MpcBatch;
+typedef struct MpcWorker MpcWorker;
+typedef void MpcKernel(const void *args, int tile, const MpcWorker *w); /* section 3 */
 
 typedef enum MpcDType {
     MPC_DT_none,
@@ -194,6 +196,19 @@ typedef struct MpcVar {
     size_t offset;      /* in MpcRun.host */
 } MpcVar;
 
+/* A kernel, for --profile and the report: who it is, where in the source, what it works on. */
+typedef struct MpcKernelRow {
+    MpcKernel *function, *pack; /* pack: brings operands into its order first; or NULL */
+    const char *name, *what;    /* "fc1_matmul_relu", "fc1: matmul, cast, relu" */
+    const char *types;          /* "f16, f32 -> f16" */
+    const char *phase;          /* "forward", "backward", "update", "evaluation" */
+    const char *why;            /* the precision's reason, or NULL */
+    const char *module;         /* path of the module it belongs to, or NULL */
+    int line;
+    int64_t tiles; /* flops and bytes are those of so many tiles; 0: of one call at the bounds */
+    double flops, bytes;
+} MpcKernelRow;
+
 /* What is made of the model's answer. */
 typedef enum MpcPredictKind {
     MPC_PREDICT_logits, /* the last axis are classes: the largest, and softmax */
@@ -239,6 +254,8 @@ typedef struct MpcProgram {
     int n_tensors;
     const MpcModuleRow *modules;
     int n_modules;
+    const MpcKernelRow *functions;
+    int n_functions;
     MpcPlan plan;
     const char *const *classes; /* class names, or NULL */
     int n_classes;
@@ -296,14 +313,13 @@ bool mpc_stopping(const MpcRun *r);
 
 /* ---- 3. Kernels on threads ----------------------------------------------------------------------------- */
 
-typedef struct MpcWorker {
+struct MpcWorker {
     int index;     /* 0 .. threads-1; 0 is the thread that called mpc_run */
     void *scratch; /* scratch_bytes, its own, aligned to 64, kept between calls */
-} MpcWorker;
+};
 
-/* One tile of a kernel. Tiles of a call run in any order, on any thread, at the same time: what they write
+/* A kernel computes one tile. Tiles of a call run in any order, on any thread, at the same time: what they write
  * must not overlap, and sums go into slots that are added in order by a later call. */
-typedef void MpcKernel(const void *args, int tile, const MpcWorker *w);
 
 typedef struct MpcCall {
     MpcKernel *kernel;
