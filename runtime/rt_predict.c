@@ -207,6 +207,7 @@ int rt_predict(MpcRun *r, const RtTable *table)
     for (int i = 0; i < p->rank; i++)
         each *= p->dims[i];
     decl.shuffle = decl.drop_last = decl.training = false;
+    decl.sampler = MPC_SAMPLER_none;
     if (!table->rows)
         return 0;
     double *v = rt_alloc((size_t)each * sizeof *v);
