@@ -300,8 +300,9 @@ static void milestones_emit(Emit *e, const HostText *h, const Decl *d, const Att
 }
 
 /* All arguments of a schedule, in the order of the table. */
-static const char *schedule_arguments(Emit *e, const HostText *h, const Decl *d, const Schedule *s)
+const char *schedule_arguments(Emit *e, const HostText *h, const Decl *d)
 {
+    const Schedule *s = find_schedule(attrs_str(&d->attrs, ATTR_kind));
     Text *t = text_new(e->arena);
     const Attr *names = attrs_find(&d->attrs, ATTR_args);
     for (int i = 0; s->args[i] != NULL; i++) {
@@ -323,6 +324,11 @@ static const char *schedule_arguments(Emit *e, const HostText *h, const Decl *d,
     return t->at;
 }
 
+bool host_plateau(const HostText *h, int scheduler)
+{
+    return str_eq(attrs_str(&h->schedulers[scheduler]->attrs, ATTR_kind), "plateau");
+}
+
 static void rate_emit(Emit *e, const HostText *h, int optimizer)
 {
     const Decl *o = h->optimizers[optimizer];
@@ -339,7 +345,7 @@ static void rate_emit(Emit *e, const HostText *h, int optimizer)
         }
         const char *kind = attrs_str(&d->attrs, ATTR_kind);
         ln(e, "rate = mpc_schedule(MPC_SCHEDULE_%s, rate, (const double[]){%s}, vars->%s);", kind,
-           schedule_arguments(e, h, d, find_schedule(kind)), h->steps[i]);
+           schedule_arguments(e, h, d), h->steps[i]);
     }
     ln(e, "return rate;");
     e->out = out;
@@ -397,6 +403,10 @@ void host_declare(Emit *e, const HostText *h)
     }
     for (int i = 0; i < h->nschedulers; i++) {
         ln(e, "int64_t %s; /* of the schedule */", h->steps[i]);
+        if (host_plateau(h, i)) {
+            ln(e, "MpcPlateau %s_state;", h->steps[i]);
+            continue;
+        }
         if (h->skips) {
             ln(e, "int64_t %s_updates; /* made when it took its last step */", h->steps[i]);
         }

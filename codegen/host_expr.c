@@ -58,6 +58,9 @@ static const char *function(Emit *e, const HostText *h, const HostExpr *x)
 {
     Arena *a = e->arena;
     bool is_int = x->type == HT_int;
+    if (x->nin == 0) {
+        return arena_printf(a, "mpc_%s(r)", x->text);
+    }
     const char *first = operand(e, h, x->in[0]);
     if (str_eq(x->text, "int")) {
         return arena_printf(a, x->in[0]->type == HT_float ? "mpc_f64_to_i64(%s)" : "(int64_t)%s",

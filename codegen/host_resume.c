@@ -19,7 +19,10 @@ int host_vars_emit(Emit *e, const HostText *h)
 {
     static const char *const type[] = {
         [HT_int] = "int", [HT_float] = "float", [HT_bool] = "bool", [HT_str] = "string"};
-    int n = e->m->nvars + h->nfors + h->nschedulers * (1 + h->skips) + 1 + 2 * h->skips;
+    static const struct {
+        const char *type, *field;
+    } plateau[] = {{"float", "best"}, {"int", "bad"}, {"int", "cooling"}, {"bool", "begun"}};
+    int n = e->m->nvars + h->nfors + h->nschedulers + 1 + 2 * h->skips;
     ln_open(e, "static const MpcVar variables[] =");
     for (int i = 0; i < e->m->nvars; i++) {
         var_emit(e, type[e->m->vars[i].type], h->var[i]);
@@ -29,8 +32,13 @@ int host_vars_emit(Emit *e, const HostText *h)
     }
     for (int i = 0; i < h->nschedulers; i++) {
         var_emit(e, "int", h->steps[i]);
-        if (h->skips) {
+        for (int k = 0; k < 4 && host_plateau(h, i); k++, n++) {
+            var_emit(e, plateau[k].type,
+                     arena_printf(e->arena, "%s_state.%s", h->steps[i], plateau[k].field));
+        }
+        if (h->skips && !host_plateau(h, i)) {
             var_emit(e, "int", arena_printf(e->arena, "%s_updates", h->steps[i]));
+            n++;
         }
     }
     var_emit(e, "int", "samples");

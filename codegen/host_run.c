@@ -306,6 +306,13 @@ static void print_emit(Emit *e, HostText *h, const HostStmt *s)
        values->n > 0 ? values->at : ", \"\"");
 }
 
+/* Its rate follows a metric: how often it has fallen is what `steps` counts. */
+static void plateau_emit(Emit *e, const HostText *h, int i, const char *metric)
+{
+    ln(e, "vars->%s += mpc_plateau(&vars->%s_state, (const double[]){%s}, %s);", h->steps[i],
+       h->steps[i], schedule_arguments(e, h, h->schedulers[i]), metric);
+}
+
 static void schedule_emit(Emit *e, HostText *h, const HostStmt *s)
 {
     for (int i = 0; i < h->nschedulers; i++) {
@@ -313,6 +320,10 @@ static void schedule_emit(Emit *e, HostText *h, const HostStmt *s)
             continue;
         }
         const char *steps = h->steps[i];
+        if (s->expr != NULL) {
+            plateau_emit(e, h, i, host_value(e, h, s->expr));
+            return;
+        }
         if (!h->skips || attrs_bool(&h->schedulers[i]->attrs, ATTR_advance_on_skip)) {
             ln(e, "vars->%s++;", steps);
             return;
@@ -356,6 +367,8 @@ static void statement(Emit *e, HostText *h, const HostStmt *s)
         return;
     case HS_evaluate: evaluate_call(e, h, s); return;
     case HS_save: ln(e, "mpc_save(r, %s);", host_value(e, h, s->expr)); return;
+    case HS_load: ln(e, "mpc_load(r, %s);", host_value(e, h, s->expr)); return;
+    case HS_limit: ln(e, "mpc_limit(r, %s);", host_value(e, h, s->expr)); return;
     case HS_print: print_emit(e, h, s); return;
     }
 }

@@ -367,11 +367,12 @@ Val fn_print(Lower *l, Call *c)
     return val_none();
 }
 
-Val fn_save(Lower *l, Call *c)
+/* save and load: a name that is one of a file, too. */
+static Val file_statement(Lower *l, Call *c, HostKind kind)
 {
     const char *name;
     if (l->frame != NULL) {
-        return lower_error(l, c->loc, "save is a statement of the program");
+        return lower_error(l, c->loc, "%s is a statement of the program", c->fn->name);
     }
     if (!call_str(l, c, 0, &name)) {
         return val_poison();
@@ -388,59 +389,19 @@ Val fn_save(Lower *l, Call *c)
         return lower_error(l, c->locs[0], "a name to save under is empty");
     }
     run_close(l);
-    HostStmt *s = host_emit(l, HS_save, c->loc);
+    HostStmt *s = host_emit(l, kind, c->loc);
     s->expr = host_of(l, val_str(name), c->locs[0]);
     return val_none();
 }
 
-/* ---- settings of the run --------------------------------------------------------------------------- */
-
-/* An option of that name is what the program's own flag sets, too. */
-static Val default_of_flag(Lower *l, Call *c, const char *flag, const char *type, HostExpr *value)
+Val fn_save(Lower *l, Call *c)
 {
-    if (l->frame != NULL || l->loops > 0) {
-        return lower_error(l, c->loc, "`%s` stands at the top level, outside of loops",
-                           c->fn->name);
-    }
-    if (module_find(l->m, DECL_option, flag) != NULL) {
-        bool itself = value->kind == HE_option && str_eq(value->text, flag);
-        return itself ? val_none()
-                      : lower_error(l, c->loc, "the file has an option `%s`, which says it", flag);
-    }
-    Decl *d = module_decl(l->m, DECL_option, flag);
-    d->loc = lower_loc(l, c->loc);
-    attrs_set_str(l->arena, &d->attrs, ATTR_type, type);
-    attrs_set_expr(l->arena, &d->attrs, ATTR_default, value);
-    return val_none();
+    return file_statement(l, c, HS_save);
 }
 
-Val fn_set_seed(Lower *l, Call *c)
+Val fn_load(Lower *l, Call *c)
 {
-    HostExpr *e = host_of(l, c->args[0], c->locs[0]);
-    int64_t seed = 0;
-    if (e == NULL || (e->kind != HE_option && !call_int(l, c, 0, &seed))) {
-        return val_poison();
-    }
-    if (seed < 0) {
-        return lower_error(l, c->locs[0], "a seed is not negative");
-    }
-    e = e->kind == HE_option && str_eq(e->text, "seed") ? e : NULL;
-    if (e == NULL) {
-        if (!call_int(l, c, 0, &seed)) {
-            return val_poison();
-        }
-        e = host_of(l, val_int(seed), c->locs[0]);
-    }
-    return default_of_flag(l, c, "seed", "int", e);
-}
-
-Val fn_set_out(Lower *l, Call *c)
-{
-    const char *path;
-    if (!call_str(l, c, 0, &path)) {
-        return val_poison();
-    }
-    return default_of_flag(l, c, "out", "str", host_of(l, val_str(path), c->locs[0]));
+    return file_statement(l, c, HS_load);
 }
 
 /* ---- with ------------------------------------------------------------------------------------------ */

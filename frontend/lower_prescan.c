@@ -63,6 +63,9 @@ static Guess guess_call(Lower *l, const Ast *e)
     if (e->callee->kind != AST_name) {
         return GUESS_other;
     }
+    if (str_eq(e->callee->name, "elapsed")) {
+        return GUESS_float;
+    }
     static const struct {
         const char *name;
         Guess gives; /* other: what its arguments are */

@@ -109,6 +109,7 @@ static const Named named[] = {
     {"polynomial",           "polynomial_warmup", {{"num_warmup_steps", G_warmup, 0}, {"num_training_steps", G_steps, MUST},
                                                  {"lr_end", G_lr_end, 1e-7}, {"power", G_power, 1}}},
     {"inverse_sqrt",         "inverse_sqrt",    {{"num_warmup_steps", G_warmup, 0}, {"timescale", -1, 0}}},
+    {"reduce_lr_on_plateau", "plateau",         {{"factor", G_gamma, 0.1}, {"min_lr", G_min_lr, 0}}},
     {"step",                 "step",            {{"step_size", G_step_size, MUST}, {"gamma", G_gamma, 0.1}}},
 };
 /* clang-format on */
@@ -231,7 +232,66 @@ Val fn_multistep(Lower *l, Call *c)
     return d == NULL ? val_poison() : finish(l, d, &args);
 }
 
+static bool one_of_two(Lower *l, Call *c, int arg, const char *no, const char *yes, double *out)
+{
+    const char *text;
+    if (!call_str(l, c, arg, &text)) {
+        return false;
+    }
+    *out = str_eq(text, yes);
+    if (*out != 0 || str_eq(text, no)) {
+        return true;
+    }
+    lower_error(l, c->locs[arg], "this is \"%s\" or \"%s\"", no, yes);
+    return false;
+}
+
+/* The row's last two arguments are flags. */
+Val fn_plateau(Lower *l, Call *c)
+{
+    enum { P_mode = 1, P_threshold_mode = 5 };
+    Formal formals[MAX_FORMALS];
+    Args args = {0};
+    double greater, absolute;
+    builtin_formals(l, c->fn, formals);
+    if (!one_of_two(l, c, P_mode, "min", "max", &greater) ||
+        !one_of_two(l, c, P_threshold_mode, "rel", "abs", &absolute)) {
+        return val_poison();
+    }
+    for (int i = P_mode + 1; i < c->n; i++) {
+        if (i != P_threshold_mode && !add_arg(l, &args, formals[i].name, c->args[i], c->locs[i])) {
+            return val_poison();
+        }
+    }
+    if (!add_arg(l, &args, "greater", val_float(greater), c->loc) ||
+        !add_arg(l, &args, "absolute", val_float(absolute), c->loc)) {
+        return val_poison();
+    }
+    Decl *d = new_scheduler(l, c, 0, "plateau");
+    return d == NULL ? val_poison() : finish(l, d, &args);
+}
+
 /* ---- scheduler.step() ------------------------------------------------------------------------------ */
+
+/* The number of a metric; false: said. Only a plateau's schedule follows one. */
+static bool step_metric(Lower *l, Call *c, HostExpr **out)
+{
+    bool follows = str_eq(attrs_str(&c->args[0].decl->attrs, ATTR_kind), "plateau");
+    Val v = c->args[1];
+    *out = NULL;
+    if (follows != (v.kind != VAL_none)) {
+        lower_error(l, c->loc,
+                    follows ? "`%s` follows a metric: %s.step(loss)"
+                            : "`%s` takes no metric: %s.step()",
+                    c->args[0].decl->name, c->args[0].decl->name);
+        return false;
+    }
+    if (follows) {
+        *out =
+            val_is_tensor(v) ? tensor_to_host(l, v, NULL, c->locs[1]) : host_of(l, v, c->locs[1]);
+    }
+    return !follows || *out != NULL;
+}
 
 /* Goes behind the call of the run: the step before it has used the old rate. */
 Val fn_schedule(Lower *l, Call *c)
@@ -241,8 +301,13 @@ Val fn_schedule(Lower *l, Call *c)
         return lower_error(l, c->loc,
                            "a schedule moves on in the program, not in a module or an evaluation");
     }
+    HostExpr *metric;
+    if (!step_metric(l, c, &metric)) {
+        return val_poison();
+    }
     HostStmt *s = host_emit(l, HS_schedule, c->loc);
     s->target = d->name;
+    s->expr = metric;
     if (l->run != NULL) {
         vec_push(l->arena, &l->run->scheduled, attrs_str(&d->attrs, ATTR_optimizer));
     }

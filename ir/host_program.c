@@ -108,7 +108,8 @@ static HostType widest_operand(const HostExpr *e)
 HostType host_expr_type(const HostExpr *e)
 {
     static const char *const gives_bool[] = {"<", "<=", ">", ">=", "==", "!=", "and", "or", NULL};
-    static const char *const gives_float[] = {"/", "**", "sqrt", "exp", "log", "float", NULL};
+    static const char *const gives_float[] = {"/",   "**",    "sqrt",    "exp",
+                                              "log", "float", "elapsed", NULL};
     static const char *const gives_int[] = {"floor", "ceil", "int", NULL};
     switch (e->kind) {
     case HE_num:

@@ -438,10 +438,12 @@ typedef enum HostKind {
     HS_break,
     HS_continue,
     HS_call,     /* call @graph: results of kind Host become variables; inside HS_batches */
-    HS_schedule, /* scheduler.step() */
+    HS_schedule, /* scheduler.step(), or .step(expr): a metric */
     HS_log,      /* log(names): variables, under their names */
     HS_evaluate, /* vars = evaluate(dataset) { @graph }: what `measures` lists */
     HS_save,     /* save("best"): expr is the string */
+    HS_load,     /* load("best"): the same */
+    HS_limit,    /* set_max_steps(expr): the run ends after so many updates */
     HS_print     /* print(exprs) */
 } HostKind;
 

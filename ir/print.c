@@ -28,9 +28,10 @@ static bool is_digit(char c)
 bool text_plain_name(const char *s)
 {
     static const char *const words[] = {
-        "true",     "false", "and",   "or",      "not",   "if",       "else", "inf",     "nan",
-        "len",      "count", "for",   "batches", "break", "continue", "call", "log",     "schedule",
-        "evaluate", "save",  "print", "return",  "in",    "loc",      "with", "measures"};
+        "true",     "false", "and",    "or",       "not",      "if",      "else",
+        "inf",      "nan",   "len",    "count",    "for",      "batches", "break",
+        "continue", "call",  "log",    "schedule", "evaluate", "save",    "load",
+        "limit",    "print", "return", "in",       "loc",      "with",    "measures"};
     if (s == NULL || !is_letter(*s)) {
         return false;
     }

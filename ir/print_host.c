@@ -238,6 +238,10 @@ static void text_head(Text *t, const Module *m, const HostStmt *s)
     case HS_schedule:
         text_puts(t, "schedule ");
         text_name(t, s->target);
+        if (s->expr != NULL) {
+            text_puts(t, " with ");
+            text_host_expr(t, m, s->expr);
+        }
         break;
     case HS_log:
         text_puts(t, s->nvars > 0 ? "log " : "log");
@@ -245,7 +249,9 @@ static void text_head(Text *t, const Module *m, const HostStmt *s)
         break;
     case HS_evaluate: text_evaluate(t, m, s); break;
     case HS_save:
-        text_puts(t, "save ");
+    case HS_load:
+    case HS_limit:
+        text_puts(t, s->kind == HS_save ? "save " : s->kind == HS_load ? "load " : "limit ");
         text_host_expr(t, m, s->expr);
         break;
     case HS_print:

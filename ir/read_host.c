@@ -317,6 +317,9 @@ static void read_if(Reader *r, HostStmt *s)
 static void read_schedule(Reader *r, HostStmt *s)
 {
     s->target = read_name(r);
+    if (read_accept_word(r, "with")) {
+        s->expr = read_host_expr(r);
+    }
 }
 
 static void read_nothing(Reader *r, HostStmt *s)
@@ -340,6 +343,8 @@ static const struct {
     {"log", HS_log, read_log},
     {"evaluate", HS_evaluate, read_evaluate},
     {"save", HS_save, read_if},
+    {"load", HS_load, read_if},
+    {"limit", HS_limit, read_if},
     {"print", HS_print, read_print},
 };
 

@@ -13,15 +13,16 @@ static const struct {
     const char *text;
     int least, most;
 } operators[] = {
-    {HE_unary, "-", 1, 1},    {HE_unary, "not", 1, 1}, {HE_binary, "+", 2, 2},
-    {HE_binary, "-", 2, 2},   {HE_binary, "*", 2, 2},  {HE_binary, "/", 2, 2},
-    {HE_binary, "//", 2, 2},  {HE_binary, "%", 2, 2},  {HE_binary, "**", 2, 2},
-    {HE_binary, "<", 2, 2},   {HE_binary, "<=", 2, 2}, {HE_binary, ">", 2, 2},
-    {HE_binary, ">=", 2, 2},  {HE_binary, "==", 2, 2}, {HE_binary, "!=", 2, 2},
-    {HE_binary, "and", 2, 2}, {HE_binary, "or", 2, 2}, {HE_call, "min", 1, 8},
-    {HE_call, "max", 1, 8},   {HE_call, "abs", 1, 1},  {HE_call, "floor", 1, 1},
-    {HE_call, "ceil", 1, 1},  {HE_call, "sqrt", 1, 1}, {HE_call, "exp", 1, 1},
-    {HE_call, "log", 1, 1},   {HE_call, "int", 1, 1},  {HE_call, "float", 1, 1},
+    {HE_unary, "-", 1, 1},      {HE_unary, "not", 1, 1}, {HE_binary, "+", 2, 2},
+    {HE_binary, "-", 2, 2},     {HE_binary, "*", 2, 2},  {HE_binary, "/", 2, 2},
+    {HE_binary, "//", 2, 2},    {HE_binary, "%", 2, 2},  {HE_binary, "**", 2, 2},
+    {HE_binary, "<", 2, 2},     {HE_binary, "<=", 2, 2}, {HE_binary, ">", 2, 2},
+    {HE_binary, ">=", 2, 2},    {HE_binary, "==", 2, 2}, {HE_binary, "!=", 2, 2},
+    {HE_binary, "and", 2, 2},   {HE_binary, "or", 2, 2}, {HE_call, "min", 1, 8},
+    {HE_call, "max", 1, 8},     {HE_call, "abs", 1, 1},  {HE_call, "floor", 1, 1},
+    {HE_call, "ceil", 1, 1},    {HE_call, "sqrt", 1, 1}, {HE_call, "exp", 1, 1},
+    {HE_call, "log", 1, 1},     {HE_call, "int", 1, 1},  {HE_call, "float", 1, 1},
+    {HE_call, "elapsed", 0, 0},
 };
 
 static void verify_operator(Verify *v, const HostExpr *e, Loc loc)
@@ -250,13 +251,25 @@ static void verify_stmt(Verify *v, const HostStmt *s, Where w)
         }
         break;
     case HS_call: verify_call(v, s, w); break;
-    case HS_schedule: verify_decl_name(v, s, DECL_scheduler); break;
+    case HS_schedule:
+        verify_decl_name(v, s, DECL_scheduler);
+        if (s->expr != NULL) {
+            verify_expr(v, s->expr, s->loc);
+        }
+        break;
     case HS_log: verify_vars(v, s); break;
     case HS_evaluate: verify_evaluate(v, s); break;
     case HS_save:
+    case HS_load:
         verify_expr(v, s->expr, s->loc);
         if (s->expr != NULL && !is_text(s->expr)) {
-            verify_fail(v, s->loc, "save wants a string");
+            verify_fail(v, s->loc, "save and load want a string");
+        }
+        break;
+    case HS_limit:
+        verify_expr(v, s->expr, s->loc);
+        if (s->expr != NULL && s->expr->type != HT_int) {
+            verify_fail(v, s->loc, "limit wants a whole number");
         }
         break;
     case HS_print:

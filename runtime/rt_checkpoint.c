@@ -15,8 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEPT = 2 };
-
 /* The share of a run that checkpoints at the ends of short epochs may take. */
 static const double most_share = 0.1;
 
@@ -227,6 +225,7 @@ static void put_last(const MpcRuntime *rt, RtJson *j)
     rt_json_int(j, "evaluations", p->evaluations);
     rt_json_number(j, "training_s", rt_clock_read(&p->training));
     rt_json_number(j, "evaluating_s", p->evaluating);
+    rt_json_number(j, "elapsed_s", rt->elapsed_before + rt_seconds() - rt->started);
     rt_json_close(j);
 }
 
@@ -350,7 +349,7 @@ static void make_checkpoint(MpcRun *r, const MpcLoader *l, bool left)
     double start = rt_seconds();
     if (!write_checkpoint(r, l, left, &e))
         rt_fail_with(r, &e);
-    if (!remove_but(r->rt->out_dir, KEPT, &e))
+    if (!remove_but(r->rt->out_dir, (int)r->rt->options.keep_checkpoints, &e))
         rt_warn(r, "an old checkpoint stays: %s", e.text);
     rt_profile_span(r->rt->profile, RT_SPAN_checkpoint, start);
     double now = rt_seconds();
@@ -363,6 +362,8 @@ static void make_checkpoint(MpcRun *r, const MpcLoader *l, bool left)
 static bool wanted_at_end(const MpcRun *r)
 {
     const RtSaves *s = &r->rt->saves;
+    if (r->rt->options.checkpoint_never)
+        return false;
     bool last = r->rt->progress.epochs >= 0 && r->epoch + 1 >= r->rt->progress.epochs;
     return last || r->rt->options.checkpoint_steps ||
            s->took <= most_share * (rt_seconds() - s->at);
@@ -372,6 +373,8 @@ static bool is_due(const MpcRun *r)
 {
     const RtOptions *o = &r->rt->options;
     const RtSaves *s = &r->rt->saves;
+    if (o->checkpoint_never)
+        return false;
     return o->checkpoint_steps ? r->step - s->step >= o->checkpoint_steps
                                : rt_seconds() - s->at >= o->checkpoint_seconds;
 }
@@ -392,8 +395,8 @@ void rt_between_batches(MpcRun *r, MpcLoader *l, bool left)
         return;
     bool ends = left || c.taken >= mpc_len(l);
     bool again = rt->saves.any && !rt->saves.batches; /* of what the last one holds */
-    if (!again &&
-        (rt_signal() || rt->steps_done || (ends && wanted_at_end(r)) || (!ends && is_due(r))))
+    if (!again && (rt_signal() || (rt->steps_done && !rt->options.checkpoint_never) ||
+                   (ends && wanted_at_end(r)) || (!ends && is_due(r))))
         make_checkpoint(r, l, left);
     if (rt_signal())
         rt_interrupted(r);

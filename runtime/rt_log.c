@@ -343,6 +343,14 @@ void rt_log_save(MpcRun *r, const char *path, bool best)
     write_record(r, j);
 }
 
+void rt_log_load(MpcRun *r, const char *path)
+{
+    RtJson *j = record(r, "load");
+    rt_json_int(j, "step", r->step);
+    rt_json_text(j, "path", path);
+    write_record(r, j);
+}
+
 void rt_log_end(MpcRun *r, int status, const char *reason)
 {
     MpcRuntime *rt = r->rt;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEED_DEFAULT = 42, THREADS_MOST = 1024 };
+enum { SEED_DEFAULT = 42, THREADS_MOST = 1024, KEPT_DEFAULT = 2 };
 static const double checkpoint_seconds = 60;
 
 static const char *const console_name[] = {"text", "jsonl", "csv", "tensorboard", "none"};
@@ -104,6 +104,9 @@ static bool set_checkpoint_every(RtOptions *o, const char *text, RtErr *e)
     size_t length = strlen(text);
     bool seconds = length && text[length - 1] == 's';
     o->checkpoint_steps = 0;
+    o->checkpoint_never = !strcmp(text, "never");
+    if (o->checkpoint_never)
+        return true;
     if (seconds) {
         if (!rt_parse_double(text, length - 1, &o->checkpoint_seconds) ||
             !(o->checkpoint_seconds > 0 && o->checkpoint_seconds <= 1e9))
@@ -115,6 +118,11 @@ static bool set_checkpoint_every(RtOptions *o, const char *text, RtErr *e)
     rt_err(e, "--checkpoint-every: '%s' is no number of updates above 0", text);
     rt_hint(e, "seconds are written with an s: --checkpoint-every 60s");
     return false;
+}
+
+static bool set_keep_checkpoints(RtOptions *o, const char *text, RtErr *e)
+{
+    return whole("keep-checkpoints", text, 1, 1000000, &o->keep_checkpoints, e);
 }
 
 static bool set_log(RtOptions *o, const char *text, RtErr *e)
@@ -317,6 +325,7 @@ static void defaults(RtOptions *o, const MpcProgram *p)
     *o = (RtOptions){
         .program = p, .epochs = -1, .max_steps = -1, .seed = SEED_DEFAULT, .seed_from = "default"};
     o->checkpoint_seconds = checkpoint_seconds;
+    o->keep_checkpoints = KEPT_DEFAULT;
     o->values = rt_alloc_zero((size_t)p->n_options, sizeof *o->values);
     for (int i = 0; i < p->n_options; i++) {
         const MpcOption *option = &p->options[i];
@@ -333,6 +342,13 @@ static void defaults(RtOptions *o, const MpcProgram *p)
         if (!strcmp(option->name, "threads") && option->type == MPC_OPTION_int &&
             option->number >= 1)
             o->threads = (int64_t)fmin(option->number, THREADS_MOST);
+        if (!strcmp(option->name, "keep_checkpoints") && option->type == MPC_OPTION_int &&
+            option->number >= 1)
+            o->keep_checkpoints = (int64_t)option->number;
+        if (!strcmp(option->name, "checkpoint_every") && option->type == MPC_OPTION_string) {
+            RtErr ignored; /* the compiler has looked at it */
+            set_checkpoint_every(o, option->text, &ignored);
+        }
         if (!strcmp(option->name, "out") && option->type == MPC_OPTION_string && option->text[0])
             o->out = option->text;
     }

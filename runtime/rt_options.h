@@ -54,6 +54,8 @@ typedef struct RtOptions {
     const char *resume_path;  /* NULL: that of the folder of the run */
     int64_t checkpoint_steps; /* a checkpoint every so many updates; 0: by time */
     double checkpoint_seconds;
+    bool checkpoint_never;    /* but on a signal */
+    int64_t keep_checkpoints; /* the newest so many */
 } RtOptions;
 
 /* False: wrong usage, to be ended with status 2. */

@@ -232,7 +232,9 @@ static void note_differences(MpcRun *r)
 
 static bool is_free(const char *name)
 {
-    static const char *const names[] = {"epochs", "threads", "device", "log", "out", "data"};
+    static const char *const names[] = {
+        "epochs", "threads", "device",           "log",
+        "out",    "data",    "checkpoint_every", "keep_checkpoints"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(names[i], name))
             return true;
@@ -498,6 +500,7 @@ static void set_last(MpcRun *r)
     p->evaluations = need_int(r, done, "evaluations", 0);
     p->training.total = rt->log_training = need_number(r, done, "training_s");
     p->evaluating = need_number(r, done, "evaluating_s");
+    rt->elapsed_before = need_number(r, done, "elapsed_s");
 }
 
 static void compare_data(MpcRun *r)

@@ -74,6 +74,7 @@ struct MpcRuntime {
     RtEvents events;                          /* fd < 0: none */
     RtProfile *profile;                       /* NULL: not wanted */
     double started, data_seconds, first_step; /* first_step < 0: not yet */
+    double elapsed_before;                    /* seconds of the processes that this one continues */
     size_t base_bytes, plan_bytes;
     bool steps_done; /* --max-steps reached */
     bool prefetch;
@@ -164,6 +165,7 @@ void rt_log_values(MpcRun *r, const MpcValue *values, int n);
 void rt_log_overflow(MpcRun *r, const MpcStep *s);
 void rt_log_eval(MpcRun *r, const MpcEval *e, const double *values);
 void rt_log_save(MpcRun *r, const char *path, bool best);
+void rt_log_load(MpcRun *r, const char *path);
 void rt_log_end(MpcRun *r, int status, const char *reason);
 void rt_warn(MpcRun *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -88,6 +88,39 @@ static double sched_cyclic(double base, const double *a, double k)
     return a[0] + (a[1] - a[0]) * height * (a[4] != 0 ? pow(0.5, cycle - 1) : 1);
 }
 
+/* k: how often the rate has fallen. A fall of no more than eps is none. */
+static double sched_plateau(double base, const double *a, double k)
+{
+    for (int64_t i = 0; i < (int64_t)k; i++) {
+        double low = fmax(base * a[0], a[4]);
+        base = base - low > a[5] ? low : base;
+    }
+    return base;
+}
+
+bool mpc_plateau(MpcPlateau *p, const double *arg, double metric)
+{
+    double threshold = arg[2];
+    bool greater = arg[6] != 0, absolute = arg[7] != 0;
+    double goal = absolute  ? p->best + (greater ? threshold : -threshold)
+                  : greater ? p->best * (1 + threshold)
+                            : p->best * (1 - threshold);
+    bool better = !p->begun ? !isnan(metric) : greater ? metric > goal : metric < goal;
+    if (better)
+        p->best = metric;
+    p->begun = p->begun || better;
+    p->bad = better ? 0 : p->bad + 1;
+    if (p->cooling > 0) {
+        p->cooling--;
+        p->bad = 0;
+    }
+    if ((double)p->bad <= arg[1])
+        return false;
+    p->cooling = (int64_t)arg[3];
+    p->bad = 0;
+    return true;
+}
+
 /* ---- with warm-up: the first rate is 0 ---- */
 
 static double warming(double base, double k, double warmup)

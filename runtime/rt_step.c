@@ -38,6 +38,19 @@ int64_t mpc_epochs(MpcRun *r, int64_t in_file)
     return epochs;
 }
 
+void mpc_limit(MpcRun *r, int64_t updates)
+{
+    RtOptions *o = &r->rt->options;
+    if (o->max_steps < 0 && updates >= 0)
+        o->max_steps = updates;
+    r->rt->steps_done = o->max_steps >= 0 && r->step >= o->max_steps;
+}
+
+double mpc_elapsed(const MpcRun *r)
+{
+    return r->rt->elapsed_before + rt_seconds() - r->rt->started;
+}
+
 bool mpc_stopping(const MpcRun *r)
 {
     return r->rt->steps_done || rt_signal() != 0;
@@ -253,6 +266,25 @@ void mpc_save(MpcRun *r, const char *name)
     if (!rt_tensors_save(r, path, &e))
         rt_fail_with(r, &e);
     rt_log_save(r, path, !strcmp(name, "best"));
+    free(path);
+}
+
+void mpc_load(MpcRun *r, const char *name)
+{
+    RtErr e = {.hint = ""};
+    if (!r->rt->out_dir)
+        return;
+    char *path = rt_text("%s/%s.safetensors", r->rt->out_dir, name);
+    if (!rt_is_file(path)) {
+        rt_err(&e, "load(\"%s\"): there is no '%s'", name, path);
+        rt_hint(&e, "save(\"%s\") writes it", name);
+        rt_fail_with(r, &e);
+    }
+    if (!rt_tensors_load(r, path, &e))
+        rt_fail_with(r, &e);
+    if (r->program->refresh)
+        r->program->refresh(r);
+    rt_log_load(r, path);
     free(path);
 }
 

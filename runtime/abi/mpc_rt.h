@@ -442,8 +442,15 @@ void mpc_eval_begin(MpcRun *r, MpcEval *e, const char *set, const MpcMetric *met
 void mpc_eval_add(MpcRun *r, MpcEval *e, const MpcSeen *seen, int64_t n);
 void mpc_eval_end(MpcRun *r, MpcEval *e, MpcLoader *l, double *values);
 
-/* save("best"): best.safetensors in the output folder, every param and state. */
+/* save("best"): best.safetensors in the output folder, every param and state. load("best") reads it back. */
 void mpc_save(MpcRun *r, const char *name);
+void mpc_load(MpcRun *r, const char *name);
+
+/* Ends the run after so many updates, as --max-steps does, which counts instead where it is given. */
+void mpc_limit(MpcRun *r, int64_t updates);
+
+/* Seconds of the run, those of the processes that it continues included. */
+double mpc_elapsed(const MpcRun *r);
 
 /* print(...): one line to stdout that the progress bar gives way to. */
 void mpc_print(MpcRun *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -463,5 +470,15 @@ typedef enum MpcScheduleKind {
 /* The rate of update k (from 0: the number of updates made before), for the base rate `base`; `arg` in the
  * order of schedules.def, all given. */
 double mpc_schedule(MpcScheduleKind kind, double base, const double *arg, int64_t k);
+
+/* Of a schedule that waits for a metric to get better. */
+typedef struct MpcPlateau {
+    double best;
+    int64_t bad, cooling; /* metrics in a row that were no better; metrics that do not count yet */
+    bool begun;           /* there is a best one */
+} MpcPlateau;
+
+/* One more metric; true: the rate falls. `arg` is the schedule's. */
+bool mpc_plateau(MpcPlateau *p, const double *arg, double metric);
 
 #endif

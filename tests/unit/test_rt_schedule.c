@@ -113,17 +113,19 @@ static void golden_rates(void **state)
     {
         const char *name = cJSON_GetObjectItem(s, "name")->valuestring;
         double base = cJSON_GetObjectItem(s, "base_lr")->valuedouble, args[ARGS] = {0};
-        const cJSON *lr = cJSON_GetObjectItem(s, "lr");
-        int kind = kind_of(name);
-        if (!strcmp(name, "plateau")) /* follows a metric, not the number of updates */
-            continue;
+        const cJSON *lr = cJSON_GetObjectItem(s, "lr"), *metric = cJSON_GetObjectItem(s, "metric");
+        MpcPlateau plateau = {.begun = false};
+        int falls = 0, kind = kind_of(name);
         if (kind >= 0)
             fill_args(kind, cJSON_GetObjectItem(s, "args"), args);
         else
             assert_string_equal(name, "warmup_then_cosine");
         for (int k = 0; k < cJSON_GetArraySize(lr); k++) {
+            int64_t at = metric ? falls : k; /* a plateau follows a metric, not the updates */
             double got =
-                kind < 0 ? composed(base, k) : mpc_schedule((MpcScheduleKind)kind, base, args, k);
+                kind < 0 ? composed(base, k) : mpc_schedule((MpcScheduleKind)kind, base, args, at);
+            if (metric)
+                falls += mpc_plateau(&plateau, args, cJSON_GetArrayItem(metric, k)->valuedouble);
             compare(name, got, cJSON_GetArrayItem(lr, k)->valuedouble, k);
             compared++;
         }
@@ -134,7 +136,7 @@ static void golden_rates(void **state)
     for (int i = 0; i < MPC_SCHEDULE_COUNT; i++)
         if (!seen[i])
             fail_msg("no golden rates for %s", rows[i].name);
-    assert_int_equal(compared, 25 * 50);
+    assert_int_equal(compared, 26 * 50);
 }
 
 int main(void)
