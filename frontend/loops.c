@@ -60,6 +60,8 @@ static void choose_names(Loop *l)
     l->step = fresh(l, "step");
     l->epoch = fresh(l, "epoch");
     l->micro = fresh(l, "micro");
+    l->waited = fresh(l, "waited");
+    l->stopped = fresh(l, "stopped");
 }
 
 /* ---- text to tree ---- */
@@ -90,7 +92,16 @@ static Ast *settle(Loop *l, Ast *n)
     Ast *value = placeholder(l, n);
     if (value)
         return value;
+    Ast *metric = n->kind == AST_call ? trainer_metric(l, n->callee) : NULL;
     n->loc = n->name_loc = l->places.at[n->loc.line - 1];
+    if (metric) {
+        settle_list(l, n->list);
+        for (int i = 0; metric->kind == AST_call && i < metric->list.n; i++)
+            n->list = ast_append(&l->m, n->list, metric->list.at[i]);
+        n->callee = metric->kind == AST_call ? metric->callee : metric;
+        n->loc = metric->loc;
+        return ast_seal(&l->m, n);
+    }
     n->a = settle(l, n->a);
     n->b = settle(l, n->b);
     n->c = settle(l, n->c);
@@ -105,7 +116,7 @@ static AstList expand(Loop *l, const Ast *block)
     if (!trainer_read(&l->m, block, &l->t))
         return none;
     choose_names(l);
-    if (!trainer_fields(l) || !trainer_find_best(l))
+    if (!trainer_fields(l) || !trainer_plan_evaluations(l))
         return none;
     trainer_loop(l);
     /* the text is ours: an error in it is an internal one */

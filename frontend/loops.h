@@ -8,6 +8,7 @@
 
 #include "frontend/trainer.h"
 #include "ir/base/strutil.h"
+#include "ir/ir.h"
 
 typedef VEC(Loc) LocVec;
 
@@ -16,13 +17,18 @@ typedef struct Loop {
     const AstFile *file;
     Trainer t;
     Text *text;
-    LocVec places;       /* of each line of text */
-    const char *best_of; /* the metric that decides about the best weights, or NULL */
-    const char *inputs;  /* the arguments of the model's call, "batch.image" */
-    const char *label;   /* the label's field */
-    bool counts;         /* a counter of updates is needed */
+    LocVec places;           /* of each line of text */
+    const char *metric;      /* that decides what is better: "loss", "f1" */
+    bool greater;            /* is better */
+    bool best_kept;          /* the weights with the best one are */
+    bool by_steps, by_epoch; /* it evaluates */
+    bool stops;              /* a flag says that the run ends inside of an epoch */
+    const char *inputs;      /* the arguments of the model's call, "batch.image" */
+    const char *label;       /* the label's field */
+    bool counts;             /* a counter of updates is needed */
     /* names of the loop that the file does not use already */
     const char *model, *optimizer, *train, *scheduler, *scaler, *best, *step, *epoch, *micro;
+    const char *waited, *stopped;
 } Loop;
 
 /* One line of the loop; key (or KEY_COUNT) says what it is about. */
@@ -36,8 +42,12 @@ void trainer_loop(Loop *l);
 void trainer_forward(Loop *l); /* logits and loss of a batch, in the precision asked for */
 
 /* trainer_eval.c */
-bool trainer_find_best(Loop *l); /* fills best_of; false after an error */
+bool trainer_plan_evaluations(Loop *l); /* fills metric to stops; false after an error */
 void trainer_best_start(Loop *l);
-void trainer_evaluation(Loop *l);
+void trainer_measure(Loop *l);    /* an evaluation */
+void trainer_evaluation(Loop *l); /* and what follows from it */
+void trainer_best_end(Loop *l);
+/* The callee of a metric's call in the text stands for the user's own, with its arguments. */
+Ast *trainer_metric(Loop *l, const Ast *callee);
 
 #endif

@@ -147,7 +147,7 @@ int builtin_formals(Lower *l, const Builtin *fn, Formal *out)
 static Val preset_value(const char *text)
 {
     if (text[0] == '"') {
-        static const char *const known[] = {"none", "mean", "tanh", "nearest", ""};
+        static const char *const known[] = {"none", "mean", "tanh", "min", "rel", "nearest", ""};
         for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
             size_t n = strlen(known[i]);
             if (strncmp(text + 1, known[i], n) == 0 && text[n + 1] == '"') {

@@ -5,11 +5,23 @@
  */
 #include "frontend/trainer.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/base/strutil.h"
 
-typedef enum KeyType { T_expr, T_names, T_flag, T_count, T_number, T_text, T_choice } KeyType;
+typedef enum KeyType {
+    T_expr,
+    T_names,
+    T_flag,
+    T_count,
+    T_number,
+    T_text,
+    T_choice,
+    T_metrics,
+    T_time
+} KeyType;
 
 typedef struct KeyInfo {
     const char *name;
@@ -21,6 +33,7 @@ static const KeyInfo keys[] = {
 #define KEY(name, type, def, doc) [KEY_##name] = {#name, T_##type, def},
 #define CHOICE(key, value)
 #define ALIAS(other, key, old)
+#define SPELLING(key, other, value)
 #include "frontend/trainer_keys.def"
 };
 
@@ -31,6 +44,7 @@ static const struct {
 #define KEY(name, type, def, doc)
 #define CHOICE(key, value) {KEY_##key, value},
 #define ALIAS(other, key, old)
+#define SPELLING(key, other, value)
 #include "frontend/trainer_keys.def"
 };
 
@@ -42,6 +56,18 @@ static const struct {
 #define KEY(name, type, def, doc)
 #define CHOICE(key, value)
 #define ALIAS(other, key, old) {#other, KEY_##key, old},
+#define SPELLING(key, other, value)
+#include "frontend/trainer_keys.def"
+};
+
+static const struct {
+    TrainerKey key;
+    const char *other, *value;
+} spellings[] = {
+#define KEY(name, type, def, doc)
+#define CHOICE(key, value)
+#define ALIAS(other, key, old)
+#define SPELLING(key, other, value) {KEY_##key, other, value},
 #include "frontend/trainer_keys.def"
 };
 
@@ -102,6 +128,48 @@ static bool is_names(const Ast *n)
     return true;
 }
 
+/* accuracy, or f1(average = "macro") */
+static bool is_metric(const Ast *n)
+{
+    if (n->kind != AST_call)
+        return n->kind == AST_name;
+    for (int i = 0; i < n->list.n; i++)
+        if (n->list.at[i]->kind != AST_keyword)
+            return false;
+    return n->callee->kind == AST_name;
+}
+
+static bool is_metrics(const Ast *n)
+{
+    if (n->kind != AST_list)
+        return is_metric(n);
+    for (int i = 0; i < n->list.n; i++)
+        if (!is_metric(n->list.at[i]))
+            return false;
+    return n->list.n > 0;
+}
+
+/* "1h30m", "90s", "45": seconds; negative when it is no time. */
+static double seconds_of(const char *text)
+{
+    static const struct {
+        char letter;
+        double seconds;
+    } units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+    double all = 0;
+    for (const char *p = text; *p || p == text;) {
+        char *end;
+        double n = strtod(p, &end), unit = *end ? 0 : 1;
+        for (int i = 0; i < COUNT(units); i++)
+            unit = *end == units[i].letter ? units[i].seconds : unit;
+        if (end == p || *p < '0' || *p > '9' || unit == 0)
+            return -1;
+        all += n * unit;
+        p = *end ? end + 1 : end;
+    }
+    return all;
+}
+
 /* What the value of a key of this type must be, or NULL if it is. */
 static const char *wanted(KeyType type, const Ast *value)
 {
@@ -111,15 +179,25 @@ static const char *wanted(KeyType type, const Ast *value)
     case T_flag: return value->kind == AST_bool ? NULL : "true or false";
     case T_count: return is_literal(value) || value->kind == AST_float ? "a whole number" : NULL;
     case T_number: return is_literal(value) ? "a number" : NULL;
+    case T_metrics: return is_metrics(value) ? NULL : "a metric or a list of metrics";
+    case T_time:
+        return value->kind == AST_str ? seconds_of(value->name) >= 0 ? NULL : "a time, as \"1h30m\""
+               : is_literal(value)    ? "a number of seconds, or a time, as \"1h30m\""
+                                      : NULL;
     case T_text:
     case T_choice: return value->kind == AST_str ? NULL : "a string";
     }
     ICE("a trainer key of type %d", (int)type);
 }
 
-static bool check_choice(AstMaker *m, int key, const Ast *value)
+static bool check_choice(AstMaker *m, Trainer *t, int key, const Ast *value)
 {
     const char *names[COUNT(choices)];
+    for (int i = 0; i < COUNT(spellings); i++)
+        if ((int)spellings[i].key == key && strcmp(spellings[i].other, value->name) == 0) {
+            t->given[key] = ast_str(m, value->loc, spellings[i].value);
+            return true;
+        }
     Text *all = text_new(m->arena);
     int n = 0;
     for (int i = 0; i < COUNT(choices); i++) {
@@ -154,7 +232,9 @@ static bool read_key(AstMaker *m, Trainer *t, const Ast *item)
         diag_error(m->diag, item->value->loc, "%s is %s", keys[key].name, want);
         return false;
     }
-    return keys[key].type != T_choice || check_choice(m, key, item->value);
+    if (keys[key].type == T_time && item->value->kind == AST_str)
+        t->given[key] = ast_int(m, item->value->loc, (int64_t)ceil(seconds_of(item->value->name)));
+    return keys[key].type != T_choice || check_choice(m, t, key, item->value);
 }
 
 static Ast *default_of(AstMaker *m, TrainerKey key, Loc loc)
@@ -206,6 +286,11 @@ static bool check_together(AstMaker *m, const Trainer *t)
     if (trainer_is(t, KEY_eval_strategy, "steps") && !t->given[KEY_eval_steps])
         diag_error(m->diag, t->loc[KEY_eval_strategy],
                    "eval_strategy = \"steps\" needs eval_steps");
+    if (t->given[KEY_early_stopping_threshold] && !t->given[KEY_early_stopping_patience])
+        diag_error(m->diag, t->loc[KEY_early_stopping_threshold],
+                   "early_stopping_threshold needs early_stopping_patience");
+    if (t->given[KEY_save_steps] && !trainer_is(t, KEY_save_strategy, "steps"))
+        diag_error(m->diag, t->loc[KEY_save_steps], "save_steps needs save_strategy = \"steps\"");
     if (t->given[KEY_eval_strategy] && !trainer_is(t, KEY_eval_strategy, "no") &&
         !t->given[KEY_eval_dataset])
         diag_error(m->diag, t->loc[KEY_eval_strategy], "there is no eval_dataset to evaluate on");

@@ -8,6 +8,7 @@ typedef enum TrainerKey {
 #define KEY(name, type, def, doc) KEY_##name,
 #define CHOICE(key, value)
 #define ALIAS(other, key, old)
+#define SPELLING(key, other, value)
 #include "frontend/trainer_keys.def"
     KEY_COUNT
 } TrainerKey;

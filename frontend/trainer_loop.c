@@ -51,10 +51,56 @@ static const char *updates(Loop *l)
                         l->train);
 }
 
+static bool one_of(const char *name, const char *const *names)
+{
+    for (; *names; names++)
+        if (str_eq(name, *names))
+            return true;
+    return false;
+}
+
+static bool warms(const char *name)
+{
+    static const char *const others[] = {"constant", "step", NULL};
+    return !one_of(name, others);
+}
+
+static bool counts_to_the_end(const char *name)
+{
+    static const char *const names[] = {
+        "linear", "cosine", "cosine_with_restarts", "cosine_with_min_lr", "polynomial", NULL};
+    return one_of(name, names);
+}
+
+/* What is given goes to the schedule, which says what it does not take. */
+static void schedule_arguments(Loop *l, bool plateau, Text *args)
+{
+    static const struct {
+        TrainerKey key;
+        const char *name, *of_plateau;
+    } all[] = {
+        {KEY_lr_step_size, "step_size", NULL},
+        {KEY_lr_gamma, "gamma", "factor"},
+        {KEY_lr_num_cycles, "num_cycles", NULL},
+        {KEY_lr_end, "lr_end", NULL},
+        {KEY_lr_power, "power", NULL},
+        {KEY_lr_min, "min_lr", "min_lr"},
+        {KEY_lr_patience, "patience", "patience"},
+        {KEY_lr_cooldown, "cooldown", "cooldown"},
+    };
+    bool step = trainer_is(&l->t, KEY_lr_scheduler_type, "step");
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (l->t.given[all[i].key] || (step && all[i].key == KEY_lr_gamma))
+            text_printf(args, ", %s = __%s__",
+                        plateau && all[i].of_plateau ? all[i].of_plateau : all[i].name,
+                        trainer_key_name(all[i].key));
+}
+
 static void schedule(Loop *l)
 {
     Trainer *t = &l->t;
     const char *name = t->value[KEY_lr_scheduler_type]->name;
+    bool plateau = str_eq(name, "reduce_lr_on_plateau");
     const char *total = limited(l)
                             ? "__max_steps__"
                             : arena_printf(l->m.arena, "__num_train_epochs__ * %s", updates(l));
@@ -62,14 +108,30 @@ static void schedule(Loop *l)
     if (t->given[KEY_warmup_ratio] && trainer_is_zero(t, KEY_warmup_steps))
         warmup = arena_printf(l->m.arena, "ceil(__warmup_ratio__ * (%s))", total);
     Text *args = text_new(l->m.arena);
-    if (!str_eq(name, "constant"))
+    if (!plateau &&
+        (warms(name) || !trainer_is_zero(t, KEY_warmup_steps) || t->given[KEY_warmup_ratio]))
         text_printf(args, ", num_warmup_steps = %s", warmup);
-    if (str_eq(name, "linear") || str_eq(name, "cosine"))
+    if (counts_to_the_end(name))
         text_printf(args, ", num_training_steps = %s", total);
-    if (str_eq(name, "step"))
-        text_puts(args, ", step_size = __lr_step_size__, gamma = __lr_gamma__");
-    loop_line(l, KEY_lr_scheduler_type, "%s = get_scheduler(\"%s\", %s%s)", l->scheduler, name,
-              l->optimizer, args->at);
+    schedule_arguments(l, plateau, args);
+    if (plateau)
+        loop_line(l, KEY_lr_scheduler_type, "%s = ReduceLROnPlateau(%s, mode = \"%s\"%s)",
+                  l->scheduler, l->optimizer, l->greater ? "max" : "min", args->at);
+    else
+        loop_line(l, KEY_lr_scheduler_type, "%s = get_scheduler(\"%s\", %s%s)", l->scheduler, name,
+                  l->optimizer, args->at);
+}
+
+static void checkpoints(Loop *l)
+{
+    Trainer *t = &l->t;
+    const char *every = trainer_is(t, KEY_save_strategy, "no")      ? "every = \"never\""
+                        : trainer_is(t, KEY_save_strategy, "steps") ? "every = __save_steps__"
+                                                                    : "";
+    const char *keep = t->given[KEY_save_total_limit] ? "keep = __save_total_limit__" : "";
+    if (*every || *keep)
+        loop_line(l, *every ? KEY_save_strategy : KEY_save_total_limit, "set_checkpoints(%s%s%s)",
+                  every, *every && *keep ? ", " : "", keep);
 }
 
 static void setup(Loop *l)
@@ -79,6 +141,9 @@ static void setup(Loop *l)
         loop_line(l, KEY_seed, "set_seed(__seed__)");
     if (t->given[KEY_output_dir])
         loop_line(l, KEY_output_dir, "set_output_dir(__output_dir__)");
+    checkpoints(l);
+    if (limited(l))
+        loop_line(l, KEY_max_steps, "set_max_steps(__max_steps__)");
     loop_line(l, KEY_model, "%s = __model__", l->model);
     optimizer(l);
     const char *order = !t->given[KEY_sampler]     ? ", shuffle = __shuffle__"
@@ -140,7 +205,8 @@ static void update(Loop *l)
     } else {
         loop_line(l, KEY_optim, "%s.step()", l->optimizer);
     }
-    loop_line(l, KEY_lr_scheduler_type, "%s.step()", l->scheduler);
+    if (!trainer_is(t, KEY_lr_scheduler_type, "reduce_lr_on_plateau"))
+        loop_line(l, KEY_lr_scheduler_type, "%s.step()", l->scheduler);
     loop_line(l, KEY_optim, "zero_grad(%s)", l->optimizer);
 }
 
@@ -150,14 +216,47 @@ static bool logs_every_step(const Loop *l)
     return n->kind == AST_int && n->ival == 1;
 }
 
+static void logging(Loop *l)
+{
+    if (!trainer_is(&l->t, KEY_logging_strategy, "steps"))
+        return;
+    if (logs_every_step(l))
+        loop_line(l, KEY_logging_steps, "log(loss)");
+    else
+        loop_line(l, KEY_logging_steps, "if %s%s %% __logging_steps__ == 0 { log(loss) }",
+                  trainer_flag(&l->t, KEY_logging_first_step)
+                      ? arena_printf(l->m.arena, "%s == 1 or ", l->step)
+                      : "",
+                  l->step);
+}
+
+/* Behind an update: its line of the log, an evaluation, the end. */
+static void after_update(Loop *l)
+{
+    if (l->counts)
+        loop_line(l, KEY_COUNT, "%s += 1", l->step);
+    logging(l);
+    if (l->by_steps) {
+        loop_line(l, KEY_eval_steps, "if %s %% __eval_steps__ == 0 {", l->step);
+        trainer_evaluation(l);
+        loop_line(l, KEY_COUNT, "}");
+    }
+    if (l->t.given[KEY_max_time]) {
+        loop_line(l, KEY_max_time, "if elapsed() >= __max_time__ {");
+        loop_line(l, KEY_max_time, "%s = true", l->stopped);
+        loop_line(l, KEY_max_time, "break");
+        loop_line(l, KEY_max_time, "}");
+    }
+}
+
 void trainer_loop(Loop *l)
 {
     Trainer *t = &l->t;
-    bool by_steps = trainer_is(t, KEY_eval_strategy, "steps");
-    bool by_epoch = t->given[KEY_eval_strategy] ? trainer_is(t, KEY_eval_strategy, "epoch")
-                                                : t->given[KEY_eval_dataset] != NULL;
-    l->counts = by_steps || limited(l) || !logs_every_step(l);
+    bool logs_steps = trainer_is(t, KEY_logging_strategy, "steps") && !logs_every_step(l);
+    l->counts = l->by_steps || logs_steps;
     setup(l);
+    if (trainer_flag(t, KEY_eval_on_start))
+        trainer_measure(l);
     if (limited(l))
         loop_line(l, KEY_max_steps, "for %s in 0..(__max_steps__ + %s - 1) // %s {", l->epoch,
                   updates(l), updates(l));
@@ -170,23 +269,16 @@ void trainer_loop(Loop *l)
     trainer_forward(l);
     backward(l);
     update(l);
-    if (l->counts)
-        loop_line(l, KEY_COUNT, "%s += 1", l->step);
-    if (logs_every_step(l))
-        loop_line(l, KEY_logging_steps, "log(loss)");
-    else
-        loop_line(l, KEY_logging_steps, "if %s %% __logging_steps__ == 0 { log(loss) }", l->step);
-    if (by_steps) {
-        loop_line(l, KEY_eval_steps, "if %s %% __eval_steps__ == 0 {", l->step);
-        trainer_evaluation(l);
-        loop_line(l, KEY_COUNT, "}");
-    }
-    if (limited(l))
-        loop_line(l, KEY_max_steps, "if %s == __max_steps__ { break }", l->step);
+    after_update(l);
     if (accumulates(l))
         loop_line(l, KEY_COUNT, "}");
     loop_line(l, KEY_COUNT, "}");
-    if (by_epoch)
+    if (trainer_is(t, KEY_logging_strategy, "epoch"))
+        loop_line(l, KEY_logging_strategy, "log(loss)");
+    if (l->by_epoch)
         trainer_evaluation(l);
+    if (l->stops)
+        loop_line(l, KEY_COUNT, "if %s { break }", l->stopped);
     loop_line(l, KEY_COUNT, "}");
+    trainer_best_end(l);
 }
