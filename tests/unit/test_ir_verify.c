@@ -224,6 +224,30 @@ static void save_number(Sound *s)
     host_stmt(s->m, &s->m->host, HS_save, loc_none())->expr = host_num(s->arena, 1, HT_int);
 }
 
+static HostMeasure *measure(Sound *s)
+{
+    for (int i = 0; i < s->m->host.n; i++) {
+        for (int k = 0; k < s->m->host.v[i]->body.n; k++) {
+            if (s->m->host.v[i]->body.v[k]->kind == HS_evaluate) {
+                return &s->m->host.v[i]->body.v[k]->measures[0];
+            }
+        }
+    }
+    fail_msg("nothing is evaluated");
+    return NULL;
+}
+
+static void measure_unknown(Sound *s)
+{
+    measure(s)->from[0] = "accuracy.answers";
+}
+
+static void measure_of_number(Sound *s)
+{
+    *measure(s) = (HostMeasure){.key = "f1", .metric = METRIC_f1, .from = {"accuracy", "accuracy"}};
+    attrs_set_int(s->arena, &measure(s)->attrs, ATTR_classes, 10);
+}
+
 static void same_graph(Sound *s)
 {
     module_graph(s->m, graph_new(s->arena, "step", GRAPH_Step));
@@ -288,7 +312,9 @@ static const struct {
     {wrong_var_type, "'accuracy' is of type int, not float"},
     {call_outside, "outside of a loop over batches"},
     {schedule_unknown, "there is no scheduler 'linear'"},
-    {save_number, "save wants a string"},
+    {save_number, "save and load want a string"},
+    {measure_unknown, "@eval gives no 'accuracy.answers'"},
+    {measure_of_number, "'accuracy' is nothing that f1 could count"},
     {no_such_field, "data set digits gives no field 'picture'"},
     {other_field_type, "field 'image' of data set digits has another type or shape"},
     {no_field, "data digits: 'image: f32[64' is no field"},
