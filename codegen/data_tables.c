@@ -286,6 +286,26 @@ static void loaders_emit(Emit *e, const HostText *h)
     ln_blank(e);
 }
 
+int class_names_emit(Emit *e)
+{
+    int n;
+    Decl **sets = module_decls(e, DECL_data, &n);
+    for (int i = 0; i < n; i++) {
+        const Attr *names = attrs_find(&sets[i]->attrs, ATTR_class_names);
+        if (names == NULL) {
+            continue;
+        }
+        ln_open(e, "static const char *const classes[] =");
+        for (int k = 0; k < names->strs.n; k++) {
+            ln(e, "%s,", quoted(e->arena, names->strs.v[k]));
+        }
+        ln_close(e, ";");
+        ln_blank(e);
+        return names->strs.n;
+    }
+    return 0;
+}
+
 int data_tables_emit(Emit *e, const HostText *h)
 {
     int n;

@@ -228,6 +228,7 @@ void tables_emit(Emit *e, const HostText *h)
     options_emit(e);
     module_decls(e, DECL_option, &noptions);
     int nchecks = data_tables_emit(e, h);
+    int nclasses = class_names_emit(e);
     Decl **data = module_decls(e, DECL_data, &ndata);
     for (int i = 0; i < ndata; i++) {
         nsources += attrs_str(&data[i]->attrs, ATTR_of) == NULL;
@@ -261,6 +262,7 @@ void tables_emit(Emit *e, const HostText *h)
     table(e, "tensors", ntensors);
     table(e, "modules", nmodules);
     table(e, "functions", nfunctions);
+    table(e, "classes", nclasses);
     memory_plan_member(e);
     ln(e, ".vars = variables, .n_vars = %d,", nvars);
     host_fingerprints_emit(e);

@@ -128,9 +128,42 @@ static bool has_columns(const char *kind)
     return str_eq(kind, "csv") || str_eq(kind, "tsv");
 }
 
+static bool names_classes(const Ast *e)
+{
+    return e != NULL && e->kind == AST_call && e->callee->kind == AST_name &&
+           str_eq(e->callee->name, "classes");
+}
+
+/* label: u8 = classes("cat", "dog"): what 0 and 1 are called, in predictions and reports */
+static bool class_names(Lower *l, const Ast *field, DataSet *d)
+{
+    const AstList *list = &field->value->list;
+    const char **names = ARENA_ARRAY(l->arena, const char *, list->n + 1);
+    Attrs *as = &d->decl->attrs;
+    if (!dtype_info[d->dtypes[d->nfields]].is_int || d->dims[d->nfields].rank > 0) {
+        lower_error(l, field->loc, "classes are the values of a field of integers, one a sample");
+        return false;
+    }
+    if (list->n == 0 || attrs_find(as, ATTR_class_names) != NULL) {
+        lower_error(l, field->value->loc,
+                    list->n == 0 ? "here are no classes: classes(\"first\", \"second\")"
+                                 : "another field of this data set has the classes already");
+        return false;
+    }
+    for (int i = 0; i < list->n; i++) {
+        if (list->at[i]->kind != AST_str) {
+            lower_error(l, list->at[i]->loc, "the name of a class is a string");
+            return false;
+        }
+        names[i] = list->at[i]->name;
+    }
+    attrs_set_strs(l->arena, as, ATTR_class_names, list->n, names);
+    return true;
+}
+
 static const char *field_columns(Lower *l, const Ast *field, const char *kind, int64_t count)
 {
-    const Ast *e = field->value;
+    const Ast *e = names_classes(field->value) ? NULL : field->value;
     if (e == NULL) {
         if (has_columns(kind) && count != 1) {
             lower_error(l, field->loc,
@@ -180,6 +213,9 @@ static bool data_field(Lower *l, const Ast *field, DataSet *d, const char *kind,
         }
     }
     if (!field_type(l, field, &d->dtypes[i], &d->dims[i])) {
+        return false;
+    }
+    if (names_classes(field->value) && !class_names(l, field, d)) {
         return false;
     }
     Dim count;
@@ -472,9 +508,29 @@ bool data_ready(Lower *l, DataSet *d, bool training)
     return !d->failed;
 }
 
-/* Sets that nothing reads: their preparation is lowered for its errors, and is no part of the program. */
+/* Is d, or a part of it, read or counted? */
+static bool is_read(const Lower *l, const DataSet *d)
+{
+    bool read = d->in_use || d->counted;
+    for (int i = 0; i < l->data.n && !read; i++) {
+        read = l->data.at[i]->of == d && is_read(l, l->data.at[i]);
+    }
+    return read;
+}
+
+static void drop_unread(Lower *l)
+{
+    for (int i = 0; i < l->data.n; i++) {
+        if (!is_read(l, l->data.at[i])) {
+            module_drop_decl(l->m, l->data.at[i]->decl);
+        }
+    }
+}
+
+/* Sets that nothing reads are no part of the program; their preparation is lowered for its errors. */
 void data_finish(Lower *l)
 {
+    drop_unread(l);
     for (int i = 0; i < l->data.n; i++) {
         DataSet *d = l->data.at[i];
         bool ready = d->ready[0] != NULL || d->ready[1] != NULL;

@@ -434,6 +434,7 @@ Val fn_len(Lower *l, Call *c)
     case VAL_loader:
         return val_host(host_node(l, HE_len, HT_int, v.loader->decl->name, 0, NULL, c->loc));
     case VAL_data:
+        v.data->counted = true;
         return val_host(host_node(l, HE_count, HT_int, v.data->decl->name, 0, NULL, c->loc));
     default: return lower_error(l, c->locs[0], "%s has no length", val_describe(l, v));
     }

@@ -504,6 +504,7 @@ typedef struct Module {
 
 Module *module_new(Arena *arena, const char *name, const char *source);
 Decl *module_decl(Module *m, DeclKind kind, const char *name); /* adds */
+void module_drop_decl(Module *m, const Decl *d);
 Decl *module_find(const Module *m, DeclKind kind, const char *name);
 /* Adds. */
 Tensor *module_tensor(Module *m, const char *name, TensorRole role, DType dt, const Dims *dims);

@@ -60,6 +60,17 @@ Tensor *module_tensor(Module *m, const char *name, TensorRole role, DType dt, co
     return t;
 }
 
+void module_drop_decl(Module *m, const Decl *d)
+{
+    int n = 0;
+    for (int i = 0; i < m->ndecls; i++) {
+        if (m->decls[i] != d) {
+            m->decls[n++] = m->decls[i];
+        }
+    }
+    m->ndecls = n;
+}
+
 Tensor *module_find_tensor(const Module *m, const char *name)
 {
     for (int i = 0; i < m->ntensors; i++) {

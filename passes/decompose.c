@@ -87,6 +87,13 @@ static Node *decompose_logsumexp(Builder *b, const Node *n)
     return drop_axis(b, log_sum(b, &s), n);
 }
 
+static Node *size_at_run_time(Builder *b, Dim d, DType dt)
+{
+    Dims one = {.rank = 1, .d = {dim_of(1)}}, all = {.rank = 1, .d = {d}};
+    Node *ones = build_expand(b, build_reshape(b, build_const(b, dt, 1), &one), &all);
+    return build_reduce(b, OP_sum, ones, 1, (int64_t[]){0}, false);
+}
+
 static Node *decompose_var(Builder *b, const Node *n)
 {
     const Attr *axes = attrs_find(&n->attrs, ATTR_axes);
@@ -104,12 +111,13 @@ static Node *decompose_var(Builder *b, const Node *n)
     Node *square = build1(b, OP_square, build2(b, OP_sub, x, mean));
     Node *var = build_reduce(b, OP_mean, square, count, all, true);
     if (attrs_bool(&n->attrs, ATTR_unbiased)) {
+        double k = (double)samples.k;
+        Node *ratio = build_const(b, x->dtype, k / (k - 1));
         if (!dim_is_const(samples)) {
-            diag_error(b->diag, n->loc, "var: unbiased over a dimension known only at run time");
-            return NULL;
+            Node *m = size_at_run_time(b, samples, x->dtype);
+            ratio = build2(b, OP_div, m, build2(b, OP_sub, m, build_const(b, x->dtype, 1)));
         }
-        double m = (double)samples.k;
-        var = build2(b, OP_mul, var, build_const(b, x->dtype, m / (m - 1)));
+        var = build2(b, OP_mul, var, ratio);
     }
     return drop_axis(b, var, n);
 }

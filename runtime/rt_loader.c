@@ -55,6 +55,38 @@ static const double worth_a_thread = 40e-6;
 
 /* ---- one batch ---- */
 
+/* A NaN in what the preparation made of sound data: a division of 0 by 0, most often. Infinities may be meant. */
+static int64_t first_nan(const MpcField *f, const unsigned char *data, int64_t n)
+{
+    const float *x = (const float *)(const void *)data;
+    int64_t count = n * rt_field_elements(f), bad = 0;
+    if (f->dtype != MPC_DT_f32)
+        return -1;
+    for (int64_t i = 0; i < count; i++)
+        bad += x[i] != x[i];
+    for (int64_t i = 0; bad && i < count; i++)
+        if (x[i] != x[i])
+            return i;
+    return -1;
+}
+
+static void check_prepared(MpcLoader *l, const Slot *s)
+{
+    for (int i = 0; l->run && i < l->decl->n_out; i++) {
+        const MpcField *f = &l->decl->out[i];
+        int64_t at = first_nan(f, s->out[i], s->n), each = rt_field_elements(f);
+        char where[700];
+        if (at < 0)
+            continue;
+        rt_row_text(where, sizeof where, l->set->table, 0, s->rng[at / each] & UINT32_MAX);
+        mpc_fail(l->run,
+                 "0 / 0 is one: a column that is divided by its own deviation needs a small number "
+                 "added to it, for it may be constant",
+                 "%s: the preparation made a NaN of element %lld of %s", where,
+                 (long long)(at % each), f->name);
+    }
+}
+
 static void gather(MpcLoader *l, Slot *s, int64_t index)
 {
     const RtSet *set = l->set;
@@ -74,13 +106,15 @@ static void gather(MpcLoader *l, Slot *s, int64_t index)
             memcpy(s->raw[f] + (size_t)i * stride, t->column[f] + row * stride, stride);
         }
     }
-    if (l->decl->prepare)
-        l->decl->prepare(&(MpcPrepare){.n = s->n,
-                                       .in = (const void *const *)s->raw,
-                                       .out = (void *const *)s->out,
-                                       .rng = s->rng,
-                                       .seed = l->seed,
-                                       .scratch = l->scratch});
+    if (!l->decl->prepare)
+        return;
+    l->decl->prepare(&(MpcPrepare){.n = s->n,
+                                   .in = (const void *const *)s->raw,
+                                   .out = (void *const *)s->out,
+                                   .rng = s->rng,
+                                   .seed = l->seed,
+                                   .scratch = l->scratch});
+    check_prepared(l, s);
 }
 
 /* Makes the next batch of the pass. One thread at a time, by turns of `threaded`. */
