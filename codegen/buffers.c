@@ -13,41 +13,40 @@ void buffers_name(Emit *e)
     }
 }
 
-static bool is_used(const Emit *e, const Buffer *b)
+/* By number: which buffers some function names. */
+static bool *find_used(const Emit *e)
 {
+    bool *used = ARENA_ARRAY(e->arena, bool, e->plan->nbuffers + 1);
+    for (int i = 0; i < e->plan->nbuffers; i++) {
+        used[i] = e->plan->buffers[i]->place == PLACE_persistent;
+    }
     for (int g = 0; g < e->plan->ngraphs; g++) {
         const GraphPlan *gp = &e->plan->graphs[g];
         for (int l = 0; l < gp->nlaunches; l++) {
             for (int c = 0; c < gp->launches[l].ncalls; c++) {
                 const KCall *call = &gp->launches[l].calls[c];
                 for (int o = 0; o < call->kernel->noperands; o++) {
-                    if (call->buffers[o] == b) {
-                        return true;
-                    }
+                    used[call->buffers[o]->id] = true;
                 }
             }
         }
         for (int i = 0; i < gp->nnumbers_in; i++) {
-            if (gp->numbers_in[i].buffer == b) {
-                return true;
-            }
+            used[gp->numbers_in[i].buffer->id] = true;
         }
         for (int i = 0; i < gp->nnumbers_out; i++) {
-            if (gp->numbers_out[i].buffer == b) {
-                return true;
-            }
+            used[gp->numbers_out[i].buffer->id] = true;
         }
     }
-    return b->place == PLACE_persistent;
+    return used;
 }
 
-static void group(Emit *e, const Graph *g, const char *title, BufferPlace place)
+static void group(Emit *e, const bool *used, const Graph *g, const char *title, BufferPlace place)
 {
     const Plan *p = e->plan;
     bool titled = false;
     for (int i = 0; i < p->nbuffers; i++) {
         const Buffer *b = p->buffers[i];
-        if (b->place != place || (place != PLACE_persistent && b->graph != g) || !is_used(e, b)) {
+        if (b->place != place || (place != PLACE_persistent && b->graph != g) || !used[i]) {
             continue;
         }
         if (!titled) {
@@ -76,12 +75,13 @@ static void group(Emit *e, const Graph *g, const char *title, BufferPlace place)
 
 void buffers_emit(Emit *e)
 {
+    const bool *used = find_used(e);
     ln(e, "/* Buffers: where, (shape) type, first and last kernel that needs it, what. */");
-    group(e, NULL, "what outlives a step", PLACE_persistent);
+    group(e, used, NULL, "what outlives a step", PLACE_persistent);
     for (int g = 0; g < e->plan->ngraphs; g++) {
         const Graph *graph = e->plan->graphs[g].graph;
-        group(e, graph, arena_printf(e->arena, "of %s", graph->name), PLACE_transient);
-        group(e, graph, arena_printf(e->arena, "of %s, in the loader's scratch", graph->name),
+        group(e, used, graph, arena_printf(e->arena, "of %s", graph->name), PLACE_transient);
+        group(e, used, graph, arena_printf(e->arena, "of %s, in the loader's scratch", graph->name),
               PLACE_prepare);
     }
     ln_blank(e);

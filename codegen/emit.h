@@ -19,8 +19,8 @@ typedef VEC(const char *) NameVec;
 typedef struct Names {
     Arena *arena;
     const struct Names *outer;
-    bool local; /* inside a function or a struct */
-    NameVec taken;
+    bool local;   /* inside a function or a struct */
+    StrMap taken; /* by name: the number that the next of that name gets */
 } Names;
 
 typedef struct Emit {

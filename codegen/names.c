@@ -54,10 +54,8 @@ static const char *const local_words[] = {
 static bool is_taken(const Names *n, const char *name)
 {
     for (; n != NULL; n = n->outer) {
-        for (int i = 0; i < n->taken.n; i++) {
-            if (str_eq(n->taken.at[i], name)) {
-                return true;
-            }
+        if (strmap_get(&n->taken, name) != NULL) {
+            return true;
         }
     }
     return false;
@@ -77,14 +75,14 @@ Names names_new(Arena *arena, const Names *outer, bool local)
 {
     Names n = {.arena = arena, .outer = outer, .local = local};
     for (size_t i = 0; outer == NULL && i < sizeof local_words / sizeof *local_words; i++) {
-        vec_push(arena, &n.taken, local_words[i]);
+        strmap_put(arena, &n.taken, local_words[i], 2);
     }
     return n;
 }
 
 void names_reserve(Names *n, const char *name)
 {
-    vec_push(n->arena, &n->taken, name);
+    strmap_put(n->arena, &n->taken, name, 2);
 }
 
 /* Letters, digits and single underscores; never all capitals, which macros are. */
@@ -133,9 +131,13 @@ const char *names_take(Names *n, const char *wanted)
         name = arena_printf(n->arena, "my_%s", name);
     }
     const char *unique = name;
-    for (int i = 2; is_taken(n, unique); i++) {
+    if (is_taken(n, name)) {
         bool digit = isdigit((unsigned char)name[strlen(name) - 1]) != 0;
-        unique = arena_printf(n->arena, digit ? "%s_%d" : "%s%d", name, i);
+        int i = *strmap_put(n->arena, &n->taken, name, 2);
+        do {
+            unique = arena_printf(n->arena, digit ? "%s_%d" : "%s%d", name, i++);
+        } while (is_taken(n, unique));
+        *strmap_get(&n->taken, name) = i;
     }
     names_reserve(n, unique);
     return unique;

@@ -74,7 +74,7 @@ bool predict_emit(Emit *e, const HostText *h);
 void tables_emit(Emit *e, const HostText *h);
 const char *precision_key(const Module *m); /* "fp16" */
 int label_checks_emit(Emit *e);
-int class_names_emit(Emit *e); /* of the first data set that has any; how many */
+int class_names_emit(Emit *e);                    /* of the first data set that has any; how many */
 int data_tables_emit(Emit *e, const HostText *h); /* returns the number of label checks */
 /* memory_plan.c: the plan's table, before MpcProgram, and the member of it. */
 void memory_plan_emit(Emit *e);

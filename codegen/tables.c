@@ -52,13 +52,14 @@ static const Node *behind_moves(const Node *n)
     return n;
 }
 
-/* The type that the graphs cast a parameter to: where it has a copy in that type, or a cast of its own. */
-static DType used_as(const Emit *e, const Tensor *t)
+/* The types that the graphs cast parameters to, by name: a working copy's, or that of a cast. */
+static StrMap find_used_as(const Emit *e)
 {
+    StrMap used = {0};
     for (int i = 0; i < e->m->ntensors; i++) {
         const Tensor *copy = e->m->tensors[i];
-        if (copy->role == TENSOR_working && str_eq(copy->of, t->name)) {
-            return copy->dtype;
+        if (copy->role == TENSOR_working) {
+            strmap_put(e->arena, &used, copy->of, copy->dtype);
         }
     }
     for (int i = 0; i < e->m->ngraphs; i++) {
@@ -68,12 +69,12 @@ static DType used_as(const Emit *e, const Tensor *t)
             const Node *arg =
                 n->op == OP_cast && dtype_is_low(n->dtype) ? behind_moves(n->in[0]) : NULL;
             const char *param = arg != NULL ? attrs_str(&arg->attrs, ATTR_param) : NULL;
-            if (param != NULL && str_eq(param, t->name)) {
-                return n->dtype;
+            if (param != NULL) {
+                strmap_put(e->arena, &used, param, n->dtype);
             }
         }
     }
-    return DT_none;
+    return used;
 }
 
 static const char *init_text(Emit *e, const Tensor *t)
@@ -93,6 +94,7 @@ static const char *init_text(Emit *e, const Tensor *t)
 
 static void tensors_emit(Emit *e)
 {
+    const StrMap used_as = find_used_as(e);
     ln_open(e, "static const MpcTensor tensors[] =");
     for (int i = 0; i < e->plan->nbuffers; i++) {
         const Buffer *b = e->plan->buffers[i];
@@ -109,9 +111,9 @@ static void tensors_emit(Emit *e)
            tensor_role_name[t->role], dtype_info[t->dtype].name);
         ln(e, ".rank = %d, .dims = {%s}, .offset = 0x%06llx,", t->dims.rank,
            dims->n > 0 ? dims->at : "0", (long long)b->offset);
-        DType used = t->role == TENSOR_param ? used_as(e, t) : DT_none;
+        const int *low = t->role == TENSOR_param ? strmap_get(&used_as, t->name) : NULL;
         ln(e, "%s, .used_as = MPC_DT_%s, .line = %d,", init_text(e, t),
-           used == DT_none ? "none" : dtype_info[used].name, t->loc.line);
+           low == NULL ? "none" : dtype_info[*low].name, t->loc.line);
         ln_close(e, ",");
     }
     ln_close(e, ";");

@@ -249,8 +249,8 @@ struct DataSet {
     DType *dtypes;
     Dims *dims;       /* without the batch */
     const Ast *batch; /* preparation, or NULL */
-    bool in_use;  /* something reads it */
-    bool counted; /* len(set) */
+    bool in_use;      /* something reads it */
+    bool counted;     /* len(set) */
     bool failed;
     struct Prepared *
         ready[2]; /* fields after the preparation, for evaluation and for training, which may be the

@@ -37,6 +37,8 @@ static void graph_append(Graph *g, Node *n)
 {
     g->nodes = vec_room(g->arena, g->nodes, g->nnodes, &g->cap, sizeof g->nodes[0]);
     n->id = g->nnodes;
+    bool first = g->nnodes == 0 || g->nodes[g->nnodes - 1]->op == OP_arg;
+    g->late_args = g->late_args || (n->op == OP_arg && !first);
     g->nodes[g->nnodes++] = n;
 }
 
@@ -281,6 +283,28 @@ void graph_insert(Graph *g, int at, int n)
     memmove(g->nodes + at + n, g->nodes + at, (size_t)(old - at) * sizeof *last);
     memcpy(g->nodes + at, last, (size_t)n * sizeof *last);
     graph_renumber(g);
+    bool others = false;
+    g->late_args = false;
+    for (int i = 0; i < g->nnodes; i++) {
+        bool is_arg = g->nodes[i]->op == OP_arg;
+        g->late_args = g->late_args || (is_arg && others);
+        others = others || !is_arg;
+    }
+}
+
+Node *graph_first_arg(Builder *b, DType dt, const Dims *dims, Attrs attrs)
+{
+    Graph *g = b->graph;
+    bool late = g->late_args;
+    Node *n = build_arg(b, dt, dims, attrs);
+    int at = 0;
+    while (g->nodes[at]->op == OP_arg && at < g->nnodes - 1) {
+        at++;
+    }
+    memmove(g->nodes + at + 1, g->nodes + at, (size_t)(g->nnodes - 1 - at) * sizeof *g->nodes);
+    g->nodes[at] = n;
+    g->late_args = late;
+    return n;
 }
 
 static bool graph_has(const Graph *g, const Node *n)
@@ -383,6 +407,9 @@ Node *graph_find_arg(Graph *g, AttrId role, const char *name)
 {
     for (int i = 0; i < g->nnodes; i++) {
         Node *n = g->nodes[i];
+        if (n->op != OP_arg && !g->late_args) {
+            break;
+        }
         const Attr *a = n->op == OP_arg ? attrs_find(&n->attrs, role) : NULL;
         if (a != NULL && (name == NULL || (attr_info[role].type == AT_Str && str_eq(a->s, name)))) {
             return n;

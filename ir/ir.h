@@ -262,7 +262,8 @@ typedef struct Graph {
     int nsyms;
     Sym syms[MAX_SYMS]; /* syms[0] is the batch size where there is one */
     int nnodes, cap;
-    Node **nodes; /* in order of definition: operands come first */
+    Node **nodes;   /* in order of definition: operands come first */
+    bool late_args; /* an argument may stand behind a node of another kind */
     int nresults, rcap;
     Result *results;
     Loc loc;
@@ -311,7 +312,9 @@ void graph_result(Graph *g, ResultKind kind, const char *name, Node *value);
 /* Every use, results included, except by `to` itself: a new node may stand behind `from`. */
 void graph_replace(Graph *g, Node *from, Node *to);
 void graph_insert(Graph *g, int at, int n); /* moves the last n nodes to index at */
-void graph_sort(Graph *g);                  /* stable topological order; drops nothing */
+/* A new argument, behind the others that stand first. Ids are those from before until graph_renumber(). */
+Node *graph_first_arg(Builder *b, DType dt, const Dims *dims, Attrs attrs);
+void graph_sort(Graph *g);     /* stable topological order; drops nothing */
 void graph_dce(Graph *g);      /* sorts, drops what no result needs; arguments and markers stay */
 void graph_renumber(Graph *g); /* node ids */
 int *graph_use_counts(Graph *g, Arena *scratch);               /* by id; results count */

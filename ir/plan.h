@@ -9,6 +9,7 @@
 #ifndef MPC_PLAN_H
 #define MPC_PLAN_H
 
+#include "ir/base/strmap.h"
 #include "ir/ir.h"
 #include "runtime/abi/gemm_params.h" /* enum MpcIsa: the CPU levels that a plan is made for */
 
@@ -222,6 +223,8 @@ typedef struct Plan {
     Buffer **buffers;
     int nkernels, kcap;
     Kernel **kernels;
+    StrMap names;   /* of buffers and kernels: the number that the next one of that name gets */
+    StrMap tensors; /* buffers of tensors, by the tensors' names */
     int ngraphs;
     GraphPlan *graphs; /* parallel to module->graphs */
     int64_t persistent_bytes, transient_bytes, prepare_bytes, arena_bytes;

@@ -229,6 +229,8 @@ static void read_node(Reader *r)
     if (!r->failed) {
         g->nodes = vec_room(r->arena, g->nodes, g->nnodes, &g->cap, sizeof g->nodes[0]);
         n->id = g->nnodes;
+        bool first = g->nnodes == 0 || g->nodes[g->nnodes - 1]->op == OP_arg;
+        g->late_args = g->late_args || (n->op == OP_arg && !first);
         g->nodes[g->nnodes++] = n;
     }
 }

@@ -168,30 +168,32 @@ static void find_sinks(Fusion *f, const Users *u)
 
 /* ---- joining ------------------------------------------------------------------------------------------- */
 
-static bool reaches_in(const Fusion *f, int from, int target, bool *seen)
+static bool has_bit(const BitVec *bits, int i)
 {
-    if (from == target) {
-        return true;
+    return i / 64 < bits->n && (bits->at[i / 64] >> (i % 64) & 1) != 0;
+}
+
+static void add_bits(Fusion *f, BitVec *bits, const BitVec *more)
+{
+    while (bits->n < more->n) {
+        vec_push(f->arena, bits, 0);
     }
-    if (seen[from]) {
-        return false;
+    for (int i = 0; i < more->n; i++) {
+        bits->at[i] |= more->at[i];
     }
-    seen[from] = true;
-    const IntVec *needs = &f->clusters.at[from]->needs;
-    for (int i = 0; i < needs->n; i++) {
-        if (reaches_in(f, needs->at[i], target, seen)) {
-            return true;
-        }
+}
+
+static void add_bit(Fusion *f, BitVec *bits, int i)
+{
+    while (bits->n <= i / 64) {
+        vec_push(f->arena, bits, 0);
     }
-    return false;
+    bits->at[i / 64] |= (uint64_t)1 << (i % 64);
 }
 
 bool fuse_needs(const Fusion *f, int from, int target)
 {
-    Arena *scratch = arena_new();
-    bool yes = reaches_in(f, from, target, ARENA_ARRAY(scratch, bool, f->clusters.n));
-    arena_free(scratch);
-    return yes;
+    return from == target || has_bit(&f->clusters.at[from]->after, target);
 }
 
 typedef struct Gather {
@@ -236,8 +238,20 @@ void fuse_order(Fusion *f, Cluster *c, int id)
             return;
         }
     }
-    if (id >= 0 && id != c->id) {
-        vec_push(f->arena, &c->needs, id);
+    if (id < 0 || id == c->id) {
+        return;
+    }
+    vec_push(f->arena, &c->needs, id);
+    if (has_bit(&c->after, id)) {
+        return;
+    }
+    add_bits(f, &c->after, &f->clusters.at[id]->after);
+    add_bit(f, &c->after, id);
+    for (int i = 0; i < f->clusters.n; i++) {
+        Cluster *user = f->clusters.at[i];
+        if (has_bit(&user->after, c->id)) {
+            add_bits(f, &user->after, &c->after);
+        }
     }
 }
 
@@ -627,6 +641,13 @@ Fusion *fuse_graph(Arena *arena, Graph *g)
         place(f, n);
         if (users.result[i] && n->op != OP_arg) {
             make_real(f, n);
+        }
+    }
+    f->readers = ARENA_ARRAY(arena, IntVec, g->nnodes);
+    for (int i = 0; i < f->clusters.n; i++) {
+        const NodeVec *reads = &f->clusters.at[i]->reads;
+        for (int k = 0; k < reads->n; k++) {
+            vec_push(arena, &f->readers[reads->at[k]->id], i);
         }
     }
     return f;

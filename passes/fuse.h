@@ -16,6 +16,7 @@
 
 typedef VEC(Node *) NodeVec;
 typedef VEC(int) IntVec;
+typedef VEC(uint64_t) BitVec;
 
 typedef struct Cluster {
     int id;
@@ -27,6 +28,7 @@ typedef struct Cluster {
     NodeVec nodes; /* real ones, in order */
     NodeVec reads; /* what it reads from memory: arguments and real nodes of other clusters */
     IntVec needs;  /* clusters of those */
+    BitVec after;  /* all clusters that it needs, also through others: one bit each */
     bool copies;   /* a Map whose one node is put together of parts: a pad, concat or interleave */
 } Cluster;
 
@@ -36,12 +38,13 @@ typedef struct Fusion {
     Graph *g;
     Arena *arena;
     ClusterVec clusters;
-    int *of;       /* by node id: its cluster, -1 for arguments and virtual nodes */
-    bool *is_real; /* by node id */
-    bool *per_row; /* by node id: real and without the reduced axes of its cluster */
-    bool *cheap;   /* by node id: a comparison of labels or the like, made of arguments alone */
-    Node **sink;   /* by node id: virtual because this node alone needs it */
-    int cap;       /* of the arrays by node id */
+    int *of;         /* by node id: its cluster, -1 for arguments and virtual nodes */
+    bool *is_real;   /* by node id */
+    bool *per_row;   /* by node id: real and without the reduced axes of its cluster */
+    bool *cheap;     /* by node id: a comparison of labels or the like, made of arguments alone */
+    Node **sink;     /* by node id: virtual because this node alone needs it */
+    int cap;         /* of the arrays by node id */
+    IntVec *readers; /* by node id: the clusters that read it from memory, once all are made */
 } Fusion;
 
 Fusion *fuse_graph(Arena *arena, Graph *g);

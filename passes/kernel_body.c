@@ -70,8 +70,8 @@ static int load(Body *y, const Node *root, const Linear *at)
 
 static int eval_root(Body *y, Node *n, const Linear *at)
 {
-    if (y->of[n->id] >= 0) {
-        return y->of[n->id];
+    if (y->b->scalar[n->id].body == y->number) {
+        return y->b->scalar[n->id].scalar;
     }
     return load(y, n, at);
 }
@@ -210,12 +210,7 @@ int kernel_body_eval(Body *y, Node *n, const IndexMap *map)
 
 Body kernel_body_new(GraphBuild *b, Cluster *c, const Dims *space, int nreduce)
 {
-    Body y = {.b = b, .c = c, .space = *space, .nreduce = nreduce};
-    y.of = ARENA_ARRAY(b->f->arena, int, b->f->g->nnodes);
-    for (int i = 0; i < b->f->g->nnodes; i++) {
-        y.of[i] = -1;
-    }
-    return y;
+    return (Body){.b = b, .c = c, .space = *space, .nreduce = nreduce, .number = ++b->bodies};
 }
 
 void kernel_body_output(Body *y, int scalar, const Buffer *buffer, const Linear *at)
@@ -232,7 +227,7 @@ void kernel_body_output_node(Body *y, Node *n)
     Buffer *buffer = y->b->buffer[n->id];
     Linear at;
     if (buffer != NULL && cluster_canonical(y->c, y->b->f->per_row[n->id], &at)) {
-        kernel_body_output(y, y->of[n->id], buffer, &at);
+        kernel_body_output(y, eval_root(y, n, &at), buffer, &at);
     }
 }
 
@@ -306,11 +301,11 @@ void kernel_body_eval_node(Body *y, Node *n, Kernel *k)
 {
     OpKind kind = op_info[n->op].kind;
     if (kind == KIND_Contract) {
-        y->of[n->id] = eval_contraction(y, n, k);
+        y->b->scalar[n->id] = (ScalarOf){y->number, eval_contraction(y, n, k)};
         return;
     }
     if (kind == KIND_Reduce) {
-        y->of[n->id] = kernel_body_eval_reduction(y, n);
+        y->b->scalar[n->id] = (ScalarOf){y->number, kernel_body_eval_reduction(y, n)};
         return;
     }
     bool per_row;
@@ -318,5 +313,5 @@ void kernel_body_eval_node(Body *y, Node *n, Kernel *k)
     if (!cluster_map(y->b->f, y->c, &n->dims, &per_row, &map)) {
         ICE("%s does not fit its cluster", op_info[n->op].name);
     }
-    y->of[n->id] = eval_operation(y, n, &map);
+    y->b->scalar[n->id] = (ScalarOf){y->number, eval_operation(y, n, &map)};
 }

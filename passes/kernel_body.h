@@ -18,7 +18,7 @@ typedef struct Body {
     BoolVec written;   /* by operand */
     ScalarVec scalars; /* equal ones once */
     OutputVec outputs;
-    int *of; /* by node id: the scalar of a real node of this cluster, -1 */
+    int number; /* among the bodies of the graph, from 1 */
 } Body;
 
 Body kernel_body_new(GraphBuild *b, Cluster *c, const Dims *space, int nreduce);

@@ -247,10 +247,9 @@ static void build_full(GraphBuild *b, Cluster *c, BuiltCalls *out)
     total.in[0] = kernel_body_scalar(&z, part);
     total.per_row = true;
     total.op = y.scalars.at[sum].op;
-    z.of[n->id] = kernel_body_scalar(&z, total);
-    if (mean) {
-        z.of[n->id] = divide_by_count(&z, n, z.of[n->id]);
-    }
+    int reduced = kernel_body_scalar(&z, total);
+    reduced = mean ? divide_by_count(&z, n, reduced) : reduced;
+    b->scalar[n->id] = (ScalarOf){z.number, reduced};
     Kernel *last = kernel_new(b, KERNEL_Row);
     for (int i = 1; i < c->nodes.n; i++) {
         kernel_body_eval_node(&z, c->nodes.at[i], last);

@@ -5,12 +5,19 @@
 #include "passes/fuse.h"
 #include "passes/pass.h"
 
+/* The scalar of a node in the body that evaluated it last. */
+typedef struct ScalarOf {
+    int body, scalar;
+} ScalarOf;
+
 /* What the kernels of one graph are built with. */
 typedef struct GraphBuild {
     Plan *plan;
     Fusion *f;
-    int isa;         /* enum MpcIsa of runtime/abi/gemm_params.h */
-    Buffer **buffer; /* by node id: of arguments and of real nodes that are in memory; else NULL */
+    int isa;          /* enum MpcIsa of runtime/abi/gemm_params.h */
+    Buffer **buffer;  /* by node id: of arguments and of real nodes that are in memory; else NULL */
+    ScalarOf *scalar; /* by node id */
+    int bodies;       /* begun so far */
     BufferPlace place; /* of transients: PLACE_transient or PLACE_prepare */
 } GraphBuild;
 

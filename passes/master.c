@@ -48,20 +48,20 @@ static const char *copied_param(const Module *m, const Node *n)
     return param != NULL && is_trained(m, param->s) ? param->s : NULL;
 }
 
+/* ---- what is worth a copy --------------------------------------------------------------------------- */
+
 static bool in_forward(const Node *n)
 {
     return n->why == NULL || (!str_starts(n->why, WHY_BACKWARD) && !str_starts(n->why, WHY_UPDATE));
 }
 
-/* A factor of a product of the forward; a bias is added, not packed. */
-static bool is_factor(Node *n, const Node *cast)
+/* The cast of a parameter that factor i of a product of the forward is; a bias is added, not packed. */
+static Node *cast_factor(const Node *n, int i)
 {
-    for (int i = 0; i < n->nin && i < 2; i++) {
-        if (op_info[n->op].kind == KIND_Contract && pass_behind_moves(n->in[i]) == cast) {
-            return in_forward(n);
-        }
-    }
-    return false;
+    Node *x = i < n->nin && i < 2 && op_info[n->op].kind == KIND_Contract && in_forward(n)
+                  ? pass_behind_moves(n->in[i])
+                  : NULL;
+    return x != NULL && x->op == OP_cast && pass_param(x->in[0]) != NULL ? x : NULL;
 }
 
 static int64_t elements(const Graph *g, const Node *n)
@@ -69,39 +69,55 @@ static int64_t elements(const Graph *g, const Node *n)
     return dims_bytes(g, &n->dims, n->dtype) / dtype_info[n->dtype].bytes;
 }
 
-/* Elements that the products of this cast leave, at the bounds. */
-static int64_t product_elements(const Graph *g, const Node *cast)
+/* Tensors for working copies of what the products of a step leave enough for. */
+static void make_copies(PassCtx *c, Graph *g)
 {
-    int64_t sum = 0;
-    for (int i = cast->id + 1; i < g->nnodes; i++) {
-        sum += is_factor(g->nodes[i], cast) ? elements(g, g->nodes[i]) : 0;
-    }
-    return sum;
-}
-
-/* Is a copy of what n casts worth its bytes? Decided where training reads it: in the graphs of steps. */
-static bool pays(const PassCtx *c, const char *param, DType dt)
-{
-    for (int i = 0; i < c->m->ngraphs; i++) {
-        const Graph *g = c->m->graphs[i];
-        for (int k = 0; k < g->nnodes && g->role == GRAPH_Step; k++) {
-            const Node *n = g->nodes[k];
-            const Attr *of = n->op == OP_cast && n->dtype == dt ? pass_param(n->in[0]) : NULL;
-            if (of != NULL && str_eq(of->s, param) &&
-                product_elements(g, n) >= RESULTS * elements(g, n)) {
-                return true;
+    graph_renumber(g);
+    int64_t *products = ARENA_ARRAY(c->scratch, int64_t, g->nnodes); /* elements, by cast */
+    for (int i = 0; i < g->nnodes; i++) {
+        for (int k = 0; k < 2; k++) {
+            const Node *cast = cast_factor(g->nodes[i], k);
+            if (cast != NULL) {
+                products[cast->id] += elements(g, g->nodes[i]);
             }
         }
     }
-    return false;
+    for (int i = 0; i < g->nnodes; i++) {
+        const Node *n = g->nodes[i];
+        const char *param = products[i] >= RESULTS * elements(g, n) && products[i] > 0
+                                ? copied_param(c->m, n)
+                                : NULL;
+        const char *name =
+            param != NULL ? arena_printf(c->arena, "%s.%s", param, dtype_info[n->dtype].name) : "";
+        if (param != NULL && module_find_tensor(c->m, name) == NULL) {
+            const Tensor *master = module_find_tensor(c->m, param);
+            Tensor *t = module_tensor(c->m, name, TENSOR_working, n->dtype, &n->dims);
+            t->of = master->name;
+            t->loc = master->loc;
+            c->counts->copies++;
+        }
+    }
 }
 
-/* The reasons say where the low type comes from when there is no copy. */
-static void explain_packing(PassCtx *c, Graph *g, const Node *cast)
+/* ---- using and writing them ------------------------------------------------------------------------- */
+
+static const Tensor *copy_of(PassCtx *c, const Node *n)
 {
-    for (int i = 0; i < g->nnodes; i++) {
-        Node *n = g->nodes[i];
-        if (is_factor(n, cast)) {
+    const Attr *param = n->op == OP_cast && dtype_is_low(n->dtype) ? pass_param(n->in[0]) : NULL;
+    const Tensor *t = NULL;
+    if (param != NULL) {
+        t = module_find_tensor(
+            c->m, arena_printf(c->scratch, "%s.%s", param->s, dtype_info[n->dtype].name));
+    }
+    return t != NULL && t->role == TENSOR_working ? t : NULL;
+}
+
+/* The reason says where the low type comes from when there is no copy. */
+static void explain_packing(PassCtx *c, Node *n)
+{
+    for (int i = 0; i < 2; i++) {
+        const Node *cast = cast_factor(n, i);
+        if (cast != NULL && copied_param(c->m, cast) != NULL) {
             n->why = arena_printf(
                 c->arena, "on the low-precision list; weights: f32, cast to %s while packed",
                 dtype_info[cast->dtype].name);
@@ -109,38 +125,24 @@ static void explain_packing(PassCtx *c, Graph *g, const Node *cast)
     }
 }
 
-static Tensor *working_copy(PassCtx *c, const char *param, const Node *cast)
-{
-    const char *name = arena_printf(c->arena, "%s.%s", param, dtype_info[cast->dtype].name);
-    Tensor *t = module_find_tensor(c->m, name);
-    if (t == NULL) {
-        const Tensor *master = module_find_tensor(c->m, param);
-        t = module_tensor(c->m, name, TENSOR_working, cast->dtype, &cast->dims);
-        t->of = master->name;
-        t->loc = master->loc;
-        c->counts->copies++;
-    }
-    return t;
-}
-
 static void use_copies(PassCtx *c, Graph *g)
 {
-    for (int i = 0; i < g->nnodes; i++) {
-        Node *n = g->nodes[i];
-        const char *param = copied_param(c->m, n);
-        if (param == NULL) {
+    Rebuild r = rebuild_begin(g, c->scratch);
+    for (int i = 0; i < r.n; i++) {
+        Node *n = r.old[i];
+        const Tensor *t = copy_of(c, n);
+        rebuild_operands(&r, n);
+        if (t == NULL) {
+            explain_packing(c, n);
+            rebuild_keep(&r, n);
             continue;
         }
-        if (pays(c, param, n->dtype)) {
-            const Tensor *t = working_copy(c, param, n);
-            Node *arg = pass_arg(c, g, ATTR_state, t->name, t->dtype, &t->dims);
-            arg->loc = n->loc;
-            arg->why = "working copy, written by the optimizer beside its f32 master";
-            graph_replace(g, n, arg);
-        } else {
-            explain_packing(c, g, n);
-        }
+        Node *arg = pass_arg(c, g, ATTR_state, t->name, t->dtype, &t->dims);
+        arg->loc = n->loc;
+        arg->why = "working copy, written by the optimizer beside its f32 master";
+        rebuild_replace(&r, n, arg);
     }
+    rebuild_end(&r);
     graph_dce(g);
 }
 
@@ -165,6 +167,11 @@ static void write_copies(PassCtx *c, Graph *g)
 
 bool pass_master(PassCtx *c)
 {
+    for (int i = 0; i < c->m->ngraphs; i++) {
+        if (c->m->graphs[i]->role == GRAPH_Step) {
+            make_copies(c, c->m->graphs[i]);
+        }
+    }
     for (int i = 0; i < c->m->ngraphs; i++) {
         use_copies(c, c->m->graphs[i]);
     }

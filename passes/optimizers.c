@@ -39,6 +39,9 @@ static Node *host_number(Update *u, HostExpr *e)
 {
     for (int i = 0; i < u->g->nnodes; i++) {
         Node *n = u->g->nodes[i];
+        if (n->op != OP_arg && !u->g->late_args) {
+            break;
+        }
         const HostExpr *of = n->op == OP_arg ? attrs_expr(&n->attrs, ATTR_host) : NULL;
         if (of != NULL && host_expr_equal(of, e)) {
             return build_cast(u->b, n, DT_f64);
@@ -48,9 +51,7 @@ static Node *host_number(Update *u, HostExpr *e)
     attrs_set_expr(u->c->arena, &attrs, ATTR_host, e);
     Dims scalar = {0};
     Builder b = {.graph = u->g, .loc = u->b->loc};
-    Node *n = build_arg(&b, DT_f64, &scalar, attrs);
-    graph_insert(u->g, 0, 1);
-    return n;
+    return graph_first_arg(&b, DT_f64, &scalar, attrs);
 }
 
 /* A hyperparameter in f64; PyTorch's default where the declaration has none. */

@@ -64,34 +64,33 @@ static bool is_disabled(const PassOptions *opt, const char *name)
 
 typedef struct Crash {
     const PassOptions *opt;
-    const char *pass, *program;
-    char *text; /* the module before the pass */
-    size_t size;
+    const char *pass;
+    Arena *arena;
+    const Module *before; /* the module before the pass */
 } Crash;
 
 static void crash_capture(Crash *crash, const Module *m, const char *pass)
 {
-    free(crash->text);
-    crash->text = NULL;
+    Arena *arena = arena_new();
+    crash->before = verify_copy(arena, m);
     crash->pass = pass;
-    FILE *f = open_memstream(&crash->text, &crash->size);
-    if (f == NULL) {
-        return;
-    }
-    module_print(f, m);
-    fclose(f);
+    arena_free(crash->arena);
+    crash->arena = arena;
 }
 
-/* Also runs inside ICE(), so it allocates nothing that can fail loudly. */
+/* Also runs inside ICE(); a second one ends there. */
 static void crash_report(void *ctx)
 {
     const Crash *crash = ctx;
     char path[1024];
     const char *dir = crash->opt->dump_dir != NULL ? crash->opt->dump_dir : ".";
-    snprintf(path, sizeof path, "%s/%s.before-%s.ir", dir, crash->program, crash->pass);
+    snprintf(path, sizeof path, "%s/%s.before-%s.ir", dir, crash->before->name, crash->pass);
     fprintf(stderr, "mpc: in pass %s\n", crash->pass);
-    FILE *f = crash->text != NULL ? fopen(path, "w") : NULL;
-    if (f == NULL || fwrite(crash->text, 1, crash->size, f) != crash->size) {
+    FILE *f = fopen(path, "w");
+    if (f != NULL) {
+        module_print(f, crash->before);
+    }
+    if (f == NULL || fflush(f) != 0 || ferror(f)) {
         fprintf(stderr, "mpc: the IR that went in could not be written to %s: %s\n", path,
                 strerror(errno));
     } else {
@@ -182,7 +181,7 @@ bool passes_run(Module *m, const PassOptions *opt, Diag *diag)
 {
     PassCounts local = {0};
     PassCounts *counts = opt->counts != NULL ? opt->counts : &local;
-    Crash crash = {.opt = opt, .program = m->name};
+    Crash crash = {.opt = opt};
     bool ok = !opt->verify_ir || module_verify(m, diag);
     if (opt->precision != DT_none && first_pass(m) > PASS_infer && opt->precision != m->precision) {
         diag_error(diag, loc_none(),
@@ -206,6 +205,6 @@ bool passes_run(Module *m, const PassOptions *opt, Diag *diag)
         }
     }
     ice_hook(NULL, NULL);
-    free(crash.text);
+    arena_free(crash.arena);
     return ok;
 }

@@ -15,21 +15,6 @@
 
 /* ---- names and buffers --------------------------------------------------------------------------------- */
 
-static bool name_taken(const Plan *p, const char *name)
-{
-    for (int i = 0; i < p->nbuffers; i++) {
-        if (str_eq(p->buffers[i]->name, name)) {
-            return true;
-        }
-    }
-    for (int i = 0; i < p->nkernels; i++) {
-        if (str_eq(p->kernels[i]->name, name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 const char *plan_identifier(Plan *p, const char *text)
 {
     char *name = arena_strdup(p->arena, *text != '\0' ? text : "x");
@@ -41,10 +26,16 @@ const char *plan_identifier(Plan *p, const char *text)
     if (isdigit((unsigned char)name[0])) {
         name = arena_printf(p->arena, "_%s", name);
     }
-    const char *unique = name;
-    for (int i = 2; name_taken(p, unique); i++) {
-        unique = arena_printf(p->arena, "%s_%d", name, i);
+    int *next = strmap_get(&p->names, name);
+    if (next == NULL) {
+        strmap_put(p->arena, &p->names, name, 2);
+        return name;
     }
+    const char *unique;
+    do {
+        unique = arena_printf(p->arena, "%s_%d", name, (*next)++);
+    } while (strmap_get(&p->names, unique) != NULL);
+    strmap_put(p->arena, &p->names, unique, 2);
     return unique;
 }
 
@@ -82,6 +73,7 @@ static void persistent_buffers(Plan *p)
         Buffer *b =
             plan_buffer(p, t->name, NULL, PLACE_persistent, role_of[t->role], t->dtype, &t->dims);
         b->tensor = t;
+        strmap_put(p->arena, &p->tensors, t->name, b->id);
         b->what = t->of != NULL
                       ? arena_printf(p->arena, "%s of %s", tensor_role_name[t->role], t->of)
                       : t->name;
@@ -96,12 +88,11 @@ static void persistent_buffers(Plan *p)
 
 static Buffer *tensor_buffer(Plan *p, const char *name)
 {
-    for (int i = 0; i < p->nbuffers; i++) {
-        if (p->buffers[i]->tensor != NULL && str_eq(p->buffers[i]->tensor->name, name)) {
-            return p->buffers[i];
-        }
+    const int *id = strmap_get(&p->tensors, name);
+    if (id == NULL) {
+        ICE("no tensor %s in the module", name);
     }
-    ICE("no tensor %s in the module", name);
+    return p->buffers[*id];
 }
 
 /* ---- a graph's arguments ------------------------------------------------------------------------------- */
@@ -277,6 +268,7 @@ static void plan_graph(Plan *p, GraphPlan *gp, Graph *g, const PlanOptions *opt)
     GraphBuild b = {.plan = p, .f = f, .isa = opt->isa};
     b.place = g->role == GRAPH_Prepare ? PLACE_prepare : PLACE_transient;
     b.buffer = ARENA_ARRAY(p->arena, Buffer *, g->nnodes);
+    b.scalar = ARENA_ARRAY(p->arena, ScalarOf, g->nnodes);
     CopyBacks copies = {0};
     results(&b, gp, &copies);
     needed_buffers(&b, gp);

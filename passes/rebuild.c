@@ -115,13 +115,7 @@ Node *pass_arg(PassCtx *c, Graph *g, AttrId role, const char *name, DType dt, co
     Builder b = {.graph = g, .loc = g->loc};
     Attrs attrs = {0};
     attrs_set_str(c->arena, &attrs, role, name);
-    Node *n = build_arg(&b, dt, dims, attrs);
-    int at = 0;
-    while (at < g->nnodes - 1 && g->nodes[at]->op == OP_arg) {
-        at++;
-    }
-    graph_insert(g, at, 1);
-    return n;
+    return graph_first_arg(&b, dt, dims, attrs);
 }
 
 /* ---- questions ----------------------------------------------------------------------------------- */

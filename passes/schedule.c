@@ -65,15 +65,14 @@ bool schedule_in_place(Fusion *f, const Node *value, const Node *arg)
     if (!own_reads_fit(f, c, arg, f->per_row[value->id])) {
         return false;
     }
-    for (int i = 0; i < f->clusters.n; i++) {
-        if (i != c->id && reads(f->clusters.at[i], arg) && fuse_needs(f, i, c->id)) {
+    const IntVec *readers = &f->readers[arg->id];
+    for (int i = 0; i < readers->n; i++) {
+        if (readers->at[i] != c->id && fuse_needs(f, readers->at[i], c->id)) {
             return false;
         }
     }
-    for (int i = 0; i < f->clusters.n; i++) {
-        if (i != c->id && reads(f->clusters.at[i], arg)) {
-            fuse_order(f, c, i);
-        }
+    for (int i = 0; i < readers->n; i++) {
+        fuse_order(f, c, readers->at[i]);
     }
     return true;
 }
@@ -104,15 +103,21 @@ void schedule_launches(Arena *arena, const Fusion *f, const BuiltCalls *calls, G
         at[i] = level_of(f, calls->at[i].cluster, level) + calls->at[i].level;
         last = at[i] > last ? at[i] : last;
     }
-    gp->launches = ARENA_ARRAY(arena, Launch, last + 1);
+    Launch *launches = ARENA_ARRAY(arena, Launch, last + 1); /* by level; some may be empty */
+    for (int i = 0; i < calls->n; i++) {
+        launches[at[i]].ncalls++;
+    }
     for (int l = 0; l <= last; l++) {
-        Launch *launch = &gp->launches[gp->nlaunches];
-        launch->calls = ARENA_ARRAY(arena, KCall, calls->n);
-        for (int i = 0; i < calls->n; i++) {
-            if (at[i] == l) {
-                launch->calls[launch->ncalls++] = calls->at[i].call;
-            }
-        }
-        gp->nlaunches += launch->ncalls > 0;
+        launches[l].calls = ARENA_ARRAY(arena, KCall, launches[l].ncalls);
+        launches[l].ncalls = 0;
+    }
+    for (int i = 0; i < calls->n; i++) {
+        Launch *launch = &launches[at[i]];
+        launch->calls[launch->ncalls++] = calls->at[i].call;
+    }
+    gp->launches = launches;
+    for (int l = 0; l <= last; l++) {
+        launches[gp->nlaunches] = launches[l];
+        gp->nlaunches += launches[l].ncalls > 0;
     }
 }

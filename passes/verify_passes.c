@@ -69,7 +69,10 @@ Module *verify_copy(Arena *arena, const Module *m)
     for (int i = 0; i < m->ndecls; i++) {
         copy->decls[i] = arena_copy(arena, m->decls[i], sizeof *m->decls[i]);
     }
-    copy->tensors = arena_copy(arena, m->tensors, (size_t)m->ntensors * sizeof *m->tensors);
+    copy->tensors = ARENA_ARRAY(arena, Tensor *, m->ntensors);
+    for (int i = 0; i < m->ntensors; i++) {
+        copy->tensors[i] = arena_copy(arena, m->tensors[i], sizeof *m->tensors[i]);
+    }
     copy->tcap = m->ntensors;
     copy->dcap = m->ndecls;
     copy->graphs = ARENA_ARRAY(arena, Graph *, m->ngraphs);
