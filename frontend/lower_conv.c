@@ -1,5 +1,14 @@
-/* lower_conv.c: convolutions and pools of images [n, channels, rows, columns]. */
-#include "frontend/builtins.h"
+/* lower_conv.c: convolutions of images [n, channels, rows, columns] and of signals [n, channels, length].
+ *
+ * What works on signals has a name that ends in 1d. A signal is an image of one row. */
+#include "frontend/lower_conv.h"
+
+#include "ir/base/strutil.h"
+
+bool of_signals(const Call *c)
+{
+    return str_ends(c->fn->name, "1d");
+}
 
 /* A number for both, or two: rows, columns. */
 static bool call_pair(Lower *l, Call *c, int i, int64_t out[2])
@@ -33,48 +42,163 @@ Val fn_pair(Lower *l, Call *c)
     return r;
 }
 
+/* The same for images; for signals one number, beside what means nothing for the only row. */
+bool call_steps(Lower *l, Call *c, int i, int64_t row, int64_t out[2])
+{
+    Val v = c->args[i];
+    if (!of_signals(c)) {
+        return call_pair(l, c, i, out);
+    }
+    v = (v.kind == VAL_list || v.kind == VAL_tuple) && v.list->n == 1 ? v.list->at[0] : v;
+    out[0] = row;
+    return val_int_of(l, v, "a whole number", c->locs[i], &out[1]);
+}
+
 /* Sets an attribute from argument i. */
-static bool pair_attr(Lower *l, Call *c, int i, Attrs *attrs, AttrId id)
+bool steps_attr(Lower *l, Call *c, int i, Attrs *attrs, AttrId id)
 {
     int64_t both[2];
-    if (!call_pair(l, c, i, both)) {
+    bool border = id == ATTR_padding || id == ATTR_output_padding;
+    if (!call_steps(l, c, i, border ? 0 : 1, both)) {
         return false;
     }
     attrs_set_ints(l->arena, attrs, id, 2, both);
     return true;
 }
 
-/* padding = "same" of a convolution: as many results as elements, the stride being 1. */
-static bool same_padding(Lower *l, Call *c, Attrs *attrs, const Node *w)
+static Node *with_rows(Lower *l, Node *x)
 {
+    Dims d = {.rank = 4, .d = {x->dims.d[0], x->dims.d[1], dim_of(1), x->dims.d[2]}};
+    return op_reshape(l, x, &d);
+}
+
+Node *as_images(Lower *l, Call *c, Node *x)
+{
+    int rank = of_signals(c) ? 3 : 4;
+    bool fits = x->dims.rank == rank;
+    for (int i = 1; fits && i < rank; i++) {
+        fits = dim_is_const(x->dims.d[i]);
+    }
+    if (!fits) {
+        lower_error(l, c->loc, "%s wants %s, but this is %s", c->fn->name,
+                    rank == 3 ? "signals [n, channels, length]"
+                              : "images [n, channels, rows, columns]",
+                    val_describe(l, c->args[0]));
+        return NULL;
+    }
+    return rank == 3 ? with_rows(l, x) : x;
+}
+
+Val from_images(Lower *l, const Call *c, Node *y)
+{
+    if (y != NULL && of_signals(c)) {
+        Dims d = {.rank = 3, .d = {y->dims.d[0], y->dims.d[1], y->dims.d[3]}};
+        y = op_reshape(l, y, &d);
+    }
+    return val_of_node(l, y);
+}
+/* ---- padding --------------------------------------------------------------------------------------- */
+
+/* Which element stands at place i outside of an axis; -1: none. */
+static int64_t mirror(const char *mode, int64_t i, int64_t length)
+{
+    int64_t last = length - 1;
+    if (str_eq(mode, "replicate")) {
+        return i < 0 ? 0 : last;
+    }
+    int64_t at =
+        str_eq(mode, "circular") ? (i < 0 ? i + length : i - length) : (i < 0 ? -i : 2 * last - i);
+    return at >= 0 && at <= last ? at : -1;
+}
+
+static Node *padded(Lower *l, Call *c, int i, Node *x, int axis, int64_t n, const char *mode)
+{
+    int64_t length = x->dims.d[axis].k;
+    Node **part = ARENA_ARRAY(l->arena, Node *, 2 * n + 1);
+    for (int64_t k = 0; k < 2 * n; k++) {
+        int64_t at = mirror(mode, k < n ? k - n : length + k - n, length);
+        if (at < 0) {
+            lower_error(l, c->locs[i], "padding %lld is too wide for the padding_mode \"%s\": %s",
+                        (long long)n, mode, val_describe(l, c->args[0]));
+            return NULL;
+        }
+        part[k < n ? k : k + 1] = op_slice(l, x, axis, at, at + 1, 1);
+    }
+    part[n] = x;
+    Attrs attrs = {0};
+    attrs_set_int(l->arena, &attrs, ATTR_axis, axis);
+    return n == 0 ? x : op_build(l, OP_concat, (int)(2 * n + 1), part, attrs);
+}
+
+/* Other borders than zeros become a part of the image. */
+static bool pad_mode(Lower *l, Call *c, int i, Attrs *attrs, Node **x)
+{
+    static const char *const modes[] = {"zeros", "reflect", "replicate", "circular"};
+    const char *mode;
+    bool known = false;
+    if (!call_str(l, c, i, &mode)) {
+        return false;
+    }
+    for (int k = 0; k < 4; k++) {
+        known = known || str_eq(mode, modes[k]);
+    }
+    if (!known) {
+        lower_error(l, c->locs[i],
+                    "padding_mode is \"zeros\", \"reflect\", \"replicate\" or \"circular\"");
+        return false;
+    }
+    ConvSteps s = conv_steps(attrs);
+    for (int k = 0; k < 2 && *x != NULL && !str_eq(mode, "zeros"); k++) {
+        *x = padded(l, c, i, *x, 2 + k, s.padding[k], mode);
+        s.padding[k] = 0;
+    }
+    attrs_set_ints(l->arena, attrs, ATTR_padding, 2, s.padding);
+    return *x != NULL;
+}
+
+/* padding = "same" of a convolution: as many results as elements, the stride being 1; where the zeros do not divide
+ * into halves, one more at the end. */
+static bool same_padding(Lower *l, Call *c, Attrs *attrs, Node **x, const Node *w)
+{
+    static const AttrId ids[] = {ATTR_axis, ATTR_before, ATTR_after};
     ConvSteps s = conv_steps(attrs);
     int64_t both[2];
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 && *x != NULL; i++) {
         int64_t whole = w->dims.rank == 4 ? s.dilation[i] * (w->dims.d[2 + i].k - 1) : 0;
-        if (s.stride[i] != 1 || whole % 2 != 0) {
-            lower_error(l, c->locs[4], "padding \"same\" wants stride 1 and a window of odd size");
+        if (s.stride[i] != 1) {
+            lower_error(l, c->locs[4], "padding \"same\" wants stride 1");
             return false;
         }
         both[i] = whole / 2;
+        if (whole % 2 != 0) {
+            Attrs pad = {0};
+            for (int k = 0; k < 3; k++) {
+                attrs_set_int(l->arena, &pad, ids[k], k == 0 ? 2 + i : k - 1);
+            }
+            *x = op_build(l, OP_pad, 1, x, pad);
+        }
     }
     attrs_set_ints(l->arena, attrs, ATTR_padding, 2, both);
-    return true;
+    return *x != NULL;
 }
 
-static bool conv_padding(Lower *l, Call *c, Attrs *attrs, const Node *w)
+static bool conv_padding(Lower *l, Call *c, Attrs *attrs, Node **x, const Node *w)
 {
     if (c->args[4].kind != VAL_str) {
-        return pair_attr(l, c, 4, attrs, ATTR_padding);
+        return steps_attr(l, c, 4, attrs, ATTR_padding);
     }
     if (str_eq(c->args[4].s, "same")) {
-        return same_padding(l, c, attrs, w);
+        return same_padding(l, c, attrs, x, w);
     }
     if (!str_eq(c->args[4].s, "valid")) {
-        lower_error(l, c->locs[4], "padding is a number, two numbers, \"same\" or \"valid\"");
+        lower_error(l, c->locs[4], "padding is a number%s, \"same\" or \"valid\"",
+                    of_signals(c) ? "" : ", two numbers");
         return false;
     }
     return true;
 }
+
+/* ---- convolutions ---------------------------------------------------------------------------------- */
 
 /* x, weight and perhaps bias, in one type. */
 static bool conv_operands(Lower *l, Call *c, Node *in[3], int *n)
@@ -88,8 +212,14 @@ static bool conv_operands(Lower *l, Call *c, Node *in[3], int *n)
             in[i] = op_cast(l, in[i], dtype_widest(in[0]->dtype, in[i]->dtype));
         }
     }
-    in[0] = op_cast(l, in[0], dtype_widest(in[0]->dtype, in[1]->dtype));
-    return true;
+    in[0] = as_images(l, c, op_cast(l, in[0], dtype_widest(in[0]->dtype, in[1]->dtype)));
+    if (of_signals(c) && in[1]->dims.rank != 3) {
+        lower_error(l, c->locs[1], "the weight of %s has three axes, but this is %s", c->fn->name,
+                    val_describe(l, c->args[1]));
+        return false;
+    }
+    in[1] = of_signals(c) ? with_rows(l, in[1]) : in[1];
+    return in[0] != NULL && in[1] != NULL;
 }
 
 static bool groups_attr(Lower *l, Call *c, int i, Attrs *attrs)
@@ -102,28 +232,28 @@ static bool groups_attr(Lower *l, Call *c, int i, Attrs *attrs)
     return true;
 }
 
-Val fn_conv2d(Lower *l, Call *c)
+Val fn_conv(Lower *l, Call *c)
 {
     Node *in[3];
     int n;
     Attrs attrs = {0};
-    if (!conv_operands(l, c, in, &n) || !pair_attr(l, c, 3, &attrs, ATTR_stride) ||
-        !pair_attr(l, c, 5, &attrs, ATTR_dilation) || !groups_attr(l, c, 6, &attrs) ||
-        !conv_padding(l, c, &attrs, in[1])) {
+    if (!conv_operands(l, c, in, &n) || !steps_attr(l, c, 3, &attrs, ATTR_stride) ||
+        !steps_attr(l, c, 5, &attrs, ATTR_dilation) || !groups_attr(l, c, 6, &attrs) ||
+        !conv_padding(l, c, &attrs, &in[0], in[1]) || !pad_mode(l, c, 7, &attrs, &in[0])) {
         return val_poison();
     }
-    return val_of_node(l, op_build(l, OP_conv2d, n, in, attrs));
+    return from_images(l, c, op_build(l, OP_conv2d, n, in, attrs));
 }
 
-Val fn_conv_transpose2d(Lower *l, Call *c)
+Val fn_conv_transpose(Lower *l, Call *c)
 {
     Node *in[3];
     int n;
     Attrs attrs = {0};
-    if (!conv_operands(l, c, in, &n) || !pair_attr(l, c, 3, &attrs, ATTR_stride) ||
-        !pair_attr(l, c, 4, &attrs, ATTR_padding) ||
-        !pair_attr(l, c, 5, &attrs, ATTR_output_padding) || !groups_attr(l, c, 6, &attrs) ||
-        !pair_attr(l, c, 7, &attrs, ATTR_dilation)) {
+    if (!conv_operands(l, c, in, &n) || !steps_attr(l, c, 3, &attrs, ATTR_stride) ||
+        !steps_attr(l, c, 4, &attrs, ATTR_padding) ||
+        !steps_attr(l, c, 5, &attrs, ATTR_output_padding) || !groups_attr(l, c, 6, &attrs) ||
+        !steps_attr(l, c, 7, &attrs, ATTR_dilation)) {
         return val_poison();
     }
     Node *y = op_build(l, OP_conv_transpose2d, 2, in, attrs);
@@ -131,133 +261,5 @@ Val fn_conv_transpose2d(Lower *l, Call *c)
         Dims channel = {.rank = 3, .d = {in[2]->dims.d[0], dim_of(1), dim_of(1)}};
         y = op2(l, OP_add, y, op_reshape(l, in[2], &channel));
     }
-    return val_of_node(l, y);
-}
-
-/* ---- pools ----------------------------------------------------------------------------------------- */
-
-/* Kernel, stride (the kernel where none is said) and padding, from argument 1 on. */
-static bool pool_steps(Lower *l, Call *c, Attrs *attrs)
-{
-    return pair_attr(l, c, 1, attrs, ATTR_kernel) &&
-           pair_attr(l, c, c->args[2].kind == VAL_none ? 1 : 2, attrs, ATTR_stride) &&
-           pair_attr(l, c, 3, attrs, ATTR_padding);
-}
-
-Val fn_max_pool2d(Lower *l, Call *c)
-{
-    Node *x;
-    Attrs attrs = {0};
-    if (!call_tensor(l, c, 0, &x) || !pool_steps(l, c, &attrs) ||
-        !pair_attr(l, c, 4, &attrs, ATTR_dilation)) {
-        return val_poison();
-    }
-    return val_of_node(l, op_build(l, OP_max_pool2d, 1, &x, attrs));
-}
-
-static Node *with_ints(Lower *l, Op op, Node *x, int n, const AttrId *ids, const int64_t *values)
-{
-    Attrs attrs = {0};
-    for (int i = 0; i < n; i++) {
-        attrs_set_int(l->arena, &attrs, ids[i], values[i]);
-    }
-    return op_build(l, op, 1, &x, attrs);
-}
-
-static bool is_images(Lower *l, Call *c, const Node *x)
-{
-    bool fits = x->dims.rank == 4 && dim_is_const(x->dims.d[2]) && dim_is_const(x->dims.d[3]);
-    if (!fits) {
-        lower_error(l, c->loc, "%s wants images [n, channels, rows, columns], but this is %s",
-                    c->fn->name, val_describe(l, c->args[0]));
-    }
-    return fits;
-}
-
-/* Windows that tile the image: [n, c, rows, kernel, columns, kernel], whose means are taken. */
-static Node *tile_means(Lower *l, Node *x, const ConvSteps *s, const int64_t *length)
-{
-    static const AttrId ids[] = {ATTR_axis, ATTR_start, ATTR_stop, ATTR_step};
-    Dims apart = {.rank = 6, .d = {x->dims.d[0], x->dims.d[1]}};
-    for (int i = 0; i < 2; i++) {
-        int64_t used = length[i] * s->kernel[i];
-        if (used < x->dims.d[2 + i].k) {
-            x = with_ints(l, OP_slice, x, 4, ids, (int64_t[]){2 + i, 0, used, 1});
-        }
-        apart.d[2 + 2 * i] = dim_of(length[i]);
-        apart.d[3 + 2 * i] = dim_of(s->kernel[i]);
-    }
-    return op_reduce(l, OP_mean, op_reshape(l, x, &apart), 2, (int64_t[]){3, 5}, false);
-}
-
-/* Any windows: element by element, the sum of slices. */
-static Node *window_means(Lower *l, Node *x, const ConvSteps *s, const int64_t *length)
-{
-    static const AttrId pads[] = {ATTR_axis, ATTR_before, ATTR_after};
-    static const AttrId slices[] = {ATTR_axis, ATTR_start, ATTR_stop, ATTR_step};
-    Node *sum = NULL;
-    for (int i = 0; i < 2; i++) {
-        if (s->padding[i] > 0) {
-            x = with_ints(l, OP_pad, x, 3, pads, (int64_t[]){2 + i, s->padding[i], s->padding[i]});
-        }
-    }
-    for (int64_t k = 0; k < s->kernel[0] * s->kernel[1]; k++) {
-        int64_t at[2] = {k / s->kernel[1], k % s->kernel[1]};
-        Node *y = x;
-        for (int i = 0; i < 2; i++) {
-            int64_t stop = at[i] + (length[i] - 1) * s->stride[i] + 1;
-            y = with_ints(l, OP_slice, y, 4, slices, (int64_t[]){2 + i, at[i], stop, s->stride[i]});
-        }
-        sum = sum == NULL ? y : op2(l, OP_add, sum, y);
-    }
-    double n = (double)(s->kernel[0] * s->kernel[1]);
-    return op2(l, OP_mul, sum, op_const(l, x->dtype, 1 / n));
-}
-
-static Val window_pool(Lower *l, Call *c, Node *x, const ConvSteps *s)
-{
-    int64_t length[2];
-    bool tiles = true;
-    for (int i = 0; i < 2; i++) {
-        bool fits = s->kernel[i] > 0 && s->stride[i] > 0 && 2 * s->padding[i] <= s->kernel[i] &&
-                    s->padding[i] >= 0;
-        length[i] = fits ? conv_length(s, i, x->dims.d[2 + i].k, s->kernel[i]) : 0;
-        if (length[i] < 1) {
-            return lower_error(l, c->loc, "%s: the window does not fit: %s", c->fn->name,
-                               val_describe(l, c->args[0]));
-        }
-        tiles = tiles && s->stride[i] == s->kernel[i] && s->padding[i] == 0;
-    }
-    x = dtype_info[x->dtype].is_float ? x : op_cast(l, x, DT_f32);
-    return val_of_node(l, tiles ? tile_means(l, x, s, length) : window_means(l, x, s, length));
-}
-
-Val fn_avg_pool2d(Lower *l, Call *c)
-{
-    Node *x;
-    Attrs attrs = {0};
-    if (!call_tensor(l, c, 0, &x) || !is_images(l, c, x) || !pool_steps(l, c, &attrs)) {
-        return val_poison();
-    }
-    ConvSteps s = conv_steps(&attrs);
-    return window_pool(l, c, x, &s);
-}
-
-Val fn_adaptive_pool(Lower *l, Call *c)
-{
-    Node *x;
-    int64_t size[2];
-    ConvSteps s = conv_steps(&(Attrs){0});
-    if (!call_tensor(l, c, 0, &x) || !is_images(l, c, x) || !call_pair(l, c, 1, size)) {
-        return val_poison();
-    }
-    for (int i = 0; i < 2; i++) {
-        int64_t length = x->dims.d[2 + i].k;
-        if (size[i] < 1 || length % size[i] != 0) {
-            return lower_error(l, c->locs[1], "%lld equal parts of %lld cannot be made: %s",
-                               (long long)size[i], (long long)length, val_describe(l, c->args[0]));
-        }
-        s.kernel[i] = s.stride[i] = length / size[i];
-    }
-    return window_pool(l, c, x, &s);
+    return from_images(l, c, y);
 }

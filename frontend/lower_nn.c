@@ -63,8 +63,8 @@ static const char *random_path(Lower *l, const char *fn)
     return f != NULL && f->self->path[0] != '\0' ? f->self->path : fn;
 }
 
-/* where(uniform >= p, x / (1 - p), 0) in training, x in evaluation */
-Val fn_dropout(Lower *l, Call *c)
+/* where(uniform >= p, x / (1 - p), 0) in training, x in evaluation; a draw for each of the first `axes` axes, or all */
+static Val drop(Lower *l, Call *c, int axes)
 {
     Node *x;
     double p;
@@ -81,7 +81,11 @@ Val fn_dropout(Lower *l, Call *c)
         return val_of_node(l, x);
     }
     x = dtype_info[x->dtype].is_float ? x : op_cast(l, x, DT_f32);
-    Node *draw = op_uniform(l, &x->dims, random_path(l, "dropout"));
+    Dims draws = x->dims;
+    for (int i = axes; axes > 0 && i < draws.rank; i++) {
+        draws.d[i] = dim_of(1);
+    }
+    Node *draw = op_uniform(l, &draws, random_path(l, "dropout"));
     if (draw == NULL) {
         return val_poison();
     }
@@ -90,6 +94,18 @@ Val fn_dropout(Lower *l, Call *c)
     Node *scaled = op2(l, OP_mul, x, op_const(l, x->dtype, scale));
     return val_of_node(l, op3(l, OP_where, kept, scaled, op_const(l, x->dtype, 0)));
 }
+
+Val fn_dropout(Lower *l, Call *c)
+{
+    return drop(l, c, 0);
+}
+
+Val fn_feature_dropout(Lower *l, Call *c)
+{
+    return drop(l, c, 2);
+}
+
+/* ---- norms ----------------------------------------------------------------------------------------- */
 
 /* The last axes, as many as normalized_shape has; checks their sizes. */
 static bool normal_axes(Lower *l, Call *c, const Node *x, int64_t *axes, int *n)
@@ -125,6 +141,17 @@ static Node *affine(Lower *l, Call *c, Node *y, int weight, int bias)
 
 static const char statistics_why[] = "statistics are computed in f32";
 
+static Node *normalised(Lower *l, Node *x, int n, const int64_t *axes, double eps)
+{
+    Attrs attrs = {0};
+    attrs_set_ints(l->arena, &attrs, ATTR_axes, n, axes);
+    attrs_set_bool(l->arena, &attrs, ATTR_keepdim, true);
+    Node *centred = op2(l, OP_sub, x, op_reduce(l, OP_mean, x, n, axes, true));
+    Node *spread = op_build(l, OP_var, 1, &x, attrs);
+    Node *root = op1(l, OP_rsqrt, op2(l, OP_add, spread, op_const(l, DT_f32, eps)));
+    return op2(l, OP_mul, centred, root);
+}
+
 Val fn_layer_norm(Lower *l, Call *c)
 {
     Node *x;
@@ -135,14 +162,8 @@ Val fn_layer_norm(Lower *l, Call *c)
         !call_float(l, c, 4, &eps)) {
         return val_poison();
     }
-    Attrs attrs = {0};
-    attrs_set_ints(l->arena, &attrs, ATTR_axes, n, axes);
-    attrs_set_bool(l->arena, &attrs, ATTR_keepdim, true);
     DType outer = op_enter_wide(l, x, statistics_why);
-    Node *centred = op2(l, OP_sub, x, op_reduce(l, OP_mean, x, n, axes, true));
-    Node *spread = op_build(l, OP_var, 1, &x, attrs);
-    Node *root = op1(l, OP_rsqrt, op2(l, OP_add, spread, op_const(l, DT_f32, eps)));
-    Node *y = op2(l, OP_mul, centred, root);
+    Node *y = normalised(l, x, n, axes, eps);
     op_leave_wide(l, outer);
     return val_of_node(l, affine(l, c, y, 2, 3));
 }
@@ -163,4 +184,124 @@ Val fn_rms_norm(Lower *l, Call *c)
     Node *y = op2(l, OP_mul, x, root);
     op_leave_wide(l, outer);
     return val_of_node(l, affine(l, c, y, 2, -1));
+}
+
+/* x [n, channels, ..] of a floating-point type and of known sizes */
+static bool channels_of(Lower *l, Call *c, Node **x)
+{
+    if (!call_tensor(l, c, 0, x)) {
+        return false;
+    }
+    bool fits = (*x)->dims.rank >= 2;
+    for (int i = 1; fits && i < (*x)->dims.rank; i++) {
+        fits = dim_is_const((*x)->dims.d[i]);
+    }
+    if (!fits) {
+        lower_error(l, c->loc, "%s wants [n, channels, ..], but this is %s", c->fn->name,
+                    val_describe(l, c->args[0]));
+        return false;
+    }
+    *x = dtype_info[(*x)->dtype].is_float ? *x : op_cast(l, *x, DT_f32);
+    return true;
+}
+
+/* Argument i, a number for each channel of x, as [channels, 1, ..]; NULL after an error. */
+static Node *per_channel(Lower *l, Call *c, int i, const Node *x)
+{
+    Node *v;
+    Dim n;
+    if (!call_tensor(l, c, i, &v)) {
+        return NULL;
+    }
+    if (!dims_count(&v->dims, &n) || !dim_equal(n, x->dims.d[1])) {
+        lower_error(l, c->locs[i],
+                    "a number for each of %lld channels is needed here, but this is %s",
+                    (long long)x->dims.d[1].k, val_describe(l, c->args[i]));
+        return NULL;
+    }
+    Dims channel = {.rank = x->dims.rank - 1, .d = {x->dims.d[1]}};
+    for (int k = 1; k < channel.rank; k++) {
+        channel.d[k] = dim_of(1);
+    }
+    return op_reshape(l, v, &channel);
+}
+
+/* y * weight + bias, channel by channel. */
+static Node *channel_affine(Lower *l, Call *c, Node *y, int weight)
+{
+    static const Op ops[] = {OP_mul, OP_add};
+    for (int i = 0; i < 2 && y != NULL; i++) {
+        if (c->args[weight + i].kind != VAL_none) {
+            Node *w = per_channel(l, c, weight + i, y);
+            y = w != NULL ? op2(l, ops[i], y, w) : NULL;
+        }
+    }
+    return y;
+}
+
+Val fn_channel_moments(Lower *l, Call *c)
+{
+    Node *x;
+    int64_t axes[MAX_RANK] = {0};
+    int naxes = 1;
+    double rest = 1;
+    if (!channels_of(l, c, &x)) {
+        return val_poison();
+    }
+    for (int i = 2; i < x->dims.rank; i++) {
+        axes[naxes++] = i;
+        rest *= (double)x->dims.d[i].k;
+    }
+    /* A mean far from 0 loses in an f32 sum what the spread around it consists of. */
+    Node *mean = op_reduce(l, OP_mean, op_cast(l, x, DT_f64), naxes, axes, true);
+    mean = op_cast(l, mean, x->dtype == DT_f64 ? DT_f64 : DT_f32);
+    DType outer = op_enter_wide(l, x, statistics_why);
+    Node *far =
+        op2(l, OP_sub, x, op1(l, OP_detach, mean)); /* the spread is least around the mean */
+    Node *moment[3] = {mean, op_reduce(l, OP_mean, op1(l, OP_square, far), naxes, axes, true),
+                       op2(l, OP_mul, op_dim(l, x->dims.d[0]), op_const(l, DT_f32, rest))};
+    op_leave_wide(l, outer);
+    Val r = val_list(l, VAL_tuple);
+    for (int i = 0; i < 3; i++) {
+        val_push(l, &r, val_of_node(l, moment[i]));
+    }
+    return r;
+}
+
+Val fn_batch_norm(Lower *l, Call *c)
+{
+    Node *x;
+    double eps;
+    if (!channels_of(l, c, &x) || !call_float(l, c, 5, &eps)) {
+        return val_poison();
+    }
+    Node *mean = per_channel(l, c, 1, x), *var = per_channel(l, c, 2, x);
+    if (mean == NULL || var == NULL) {
+        return val_poison();
+    }
+    Node *root = op1(l, OP_rsqrt, op2(l, OP_add, var, op_const(l, var->dtype, eps)));
+    Node *y = op2(l, OP_mul, op2(l, OP_sub, x, mean), root);
+    return val_of_node(l, channel_affine(l, c, y, 3));
+}
+
+Val fn_group_norm(Lower *l, Call *c)
+{
+    Node *x;
+    int64_t groups, axis = 2, each = 1;
+    double eps;
+    if (!channels_of(l, c, &x) || !call_int(l, c, 1, &groups) || !call_float(l, c, 4, &eps)) {
+        return val_poison();
+    }
+    if (groups < 1 || x->dims.d[1].k % groups != 0) {
+        return lower_error(l, c->locs[1], "%lld channels do not make %lld groups",
+                           (long long)x->dims.d[1].k, (long long)groups);
+    }
+    for (int i = 1; i < x->dims.rank; i++) {
+        each *= x->dims.d[i].k;
+    }
+    Dims flat = {.rank = 3, .d = {x->dims.d[0], dim_of(groups), dim_of(each / groups)}};
+    DType outer = op_enter_wide(l, x, statistics_why);
+    Node *y = normalised(l, op_reshape(l, x, &flat), 1, &axis, eps);
+    op_leave_wide(l, outer);
+    return val_of_node(l, channel_affine(l, c, op_reshape(l, y, &x->dims), 2));
 }

@@ -16,7 +16,8 @@ static void pair(const Attrs *as, AttrId id, int64_t otherwise, int64_t out[2])
 
 ConvSteps conv_steps(const Attrs *as)
 {
-    ConvSteps s = {.groups = attrs_int(as, ATTR_groups, 1)};
+    ConvSteps s = {.groups = attrs_int(as, ATTR_groups, 1),
+                   .ceil_mode = attrs_bool(as, ATTR_ceil_mode)};
     pair(as, ATTR_kernel, 1, s.kernel);
     pair(as, ATTR_stride, 1, s.stride);
     pair(as, ATTR_padding, 0, s.padding);
@@ -27,8 +28,20 @@ ConvSteps conv_steps(const Attrs *as)
 
 int64_t conv_length(const ConvSteps *s, int axis, int64_t length, int64_t kernel)
 {
+    int64_t step = s->stride[axis];
     int64_t room = length + 2 * s->padding[axis] - s->dilation[axis] * (kernel - 1) - 1;
-    return room < 0 ? 0 : room / s->stride[axis] + 1;
+    room += s->ceil_mode ? step - 1 : 0;
+    int64_t n = room < 0 ? 0 : room / step + 1;
+    /* A window that reaches beyond begins within the image or the padding before it. */
+    return n - (s->ceil_mode && (n - 1) * step >= length + s->padding[axis]);
+}
+
+int64_t pool_count(const ConvSteps *s, bool exclude_pad, int axis, int64_t length, int64_t i)
+{
+    int64_t from = i * s->stride[axis] - s->padding[axis], to = from + s->kernel[axis];
+    int64_t least = exclude_pad ? 0 : -s->padding[axis];
+    int64_t most = length + (exclude_pad ? 0 : s->padding[axis]);
+    return (to < most ? to : most) - (from > least ? from : least);
 }
 
 int64_t conv_transpose_length(const ConvSteps *s, int axis, int64_t length, int64_t kernel)

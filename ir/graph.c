@@ -173,6 +173,31 @@ Node *build_transpose(Builder *b, Node *x, const int *perm)
     return build(b, OP_transpose, 1, &x, attrs);
 }
 
+Node *build_slice(Builder *b, Node *x, int axis, int64_t start, int64_t stop, int64_t step)
+{
+    Attrs attrs = {0};
+    if (start == 0 && step == 1 && dim_is_const(x->dims.d[axis]) && stop == x->dims.d[axis].k) {
+        return x;
+    }
+    attrs_set_int(b->graph->arena, &attrs, ATTR_axis, axis);
+    attrs_set_int(b->graph->arena, &attrs, ATTR_start, start);
+    attrs_set_int(b->graph->arena, &attrs, ATTR_stop, stop);
+    attrs_set_int(b->graph->arena, &attrs, ATTR_step, step);
+    return build(b, OP_slice, 1, &x, attrs);
+}
+
+Node *build_pad(Builder *b, Node *x, int axis, int64_t before, int64_t after)
+{
+    Attrs attrs = {0};
+    if (before == 0 && after == 0) {
+        return x;
+    }
+    attrs_set_int(b->graph->arena, &attrs, ATTR_axis, axis);
+    attrs_set_int(b->graph->arena, &attrs, ATTR_before, before);
+    attrs_set_int(b->graph->arena, &attrs, ATTR_after, after);
+    return build(b, OP_pad, 1, &x, attrs);
+}
+
 Node *build_reduce(Builder *b, Op op, Node *x, int naxes, const int64_t *axes, bool keepdim)
 {
     if (x == NULL) {

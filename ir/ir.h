@@ -298,6 +298,9 @@ Node *build_cast(Builder *b, Node *x, DType dt); /* x itself when it has the typ
 Node *build_reshape(Builder *b, Node *x, const Dims *dims);
 Node *build_expand(Builder *b, Node *x, const Dims *dims);
 Node *build_transpose(Builder *b, Node *x, const int *perm);
+/* x itself where nothing is left out, nothing is added */
+Node *build_slice(Builder *b, Node *x, int axis, int64_t start, int64_t stop, int64_t step);
+Node *build_pad(Builder *b, Node *x, int axis, int64_t before, int64_t after);
 /* Axes in any order, negative ones from the end; naxes -1: all. */
 Node *build_reduce(Builder *b, Op op, Node *x, int naxes, const int64_t *axes, bool keepdim);
 /* Contractions have a result type of their own; DT_none: the widest operand's. bias may be NULL. */
@@ -332,6 +335,7 @@ DType map_dtype(const Node *n);
 /* convolution.c: what the convolutions' attributes say; one number for rows, one for columns. */
 typedef struct ConvSteps {
     int64_t kernel[2], stride[2], padding[2], dilation[2], output_padding[2], groups;
+    bool ceil_mode;
 } ConvSteps;
 /* Any of the three as image x [n, in, image] * weight [out, in / groups, kernel] -> y [n, out, result]. */
 typedef struct Conv {
@@ -343,6 +347,9 @@ ConvSteps conv_steps(const Attrs *as); /* kernel: only where an attribute says i
 Conv conv_of(const Node *n);           /* whose dims are known */
 /* Results along an axis; 0 where the window does not fit, 0 or less where nothing is left. */
 int64_t conv_length(const ConvSteps *s, int axis, int64_t length, int64_t kernel);
+/* What the mean of window i divides by, the part of rows (axis 0) or columns: those in the padded image, or in the
+ * image alone. */
+int64_t pool_count(const ConvSteps *s, bool exclude_pad, int axis, int64_t length, int64_t i);
 int64_t conv_transpose_length(const ConvSteps *s, int axis, int64_t length, int64_t kernel);
 
 int node_axes(const Node *n, int64_t axes[MAX_RANK]); /* of a reduction; all where it names none */

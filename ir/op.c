@@ -30,7 +30,9 @@ ATTR_SET(conv_transpose, ATTR_stride, ATTR_padding, ATTR_dilation, ATTR_output_p
          ATTR_COUNT);
 ATTR_SET(conv_weight, ATTR_kernel, ATTR_stride, ATTR_padding, ATTR_dilation, ATTR_groups,
          ATTR_COUNT);
-ATTR_SET(pool, ATTR_kernel, ATTR_stride, ATTR_padding, ATTR_dilation, ATTR_COUNT);
+ATTR_SET(pool, ATTR_kernel, ATTR_stride, ATTR_padding, ATTR_dilation, ATTR_ceil_mode, ATTR_COUNT);
+ATTR_SET(avg_pool, ATTR_kernel, ATTR_stride, ATTR_padding, ATTR_ceil_mode, ATTR_exclude_pad,
+         ATTR_divisor, ATTR_COUNT);
 ATTR_SET(reduce, ATTR_axes, ATTR_keepdim, ATTR_COUNT);
 ATTR_SET(var, ATTR_axes, ATTR_keepdim, ATTR_unbiased, ATTR_COUNT);
 ATTR_SET(cross_entropy, ATTR_ignore_index, ATTR_label_smoothing, ATTR_COUNT);

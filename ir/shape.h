@@ -22,5 +22,7 @@ bool conv_weight_shape(Infer *f);
 bool shape_max_pool2d(Infer *f);
 bool shape_max_pool2d_grad(Infer *f);
 bool shape_interleave(Infer *f);
+bool shape_avg_pool2d(Infer *f);
+bool shape_avg_pool2d_grad(Infer *f);
 
 #endif

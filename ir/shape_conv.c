@@ -157,6 +157,19 @@ bool shape_max_pool2d(Infer *f)
     return pool_dims(f, 0, &f->n->dims);
 }
 
+bool shape_avg_pool2d(Infer *f)
+{
+    if (attrs_int(&f->n->attrs, ATTR_divisor, 1) == 0) {
+        return fail(f, "divides by 0");
+    }
+    return shape_max_pool2d(f);
+}
+
+bool shape_avg_pool2d_grad(Infer *f)
+{
+    return shape_max_pool2d_grad(f);
+}
+
 bool shape_max_pool2d_grad(Infer *f)
 {
     Node *n = f->n;

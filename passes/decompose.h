@@ -6,5 +6,7 @@
 
 Node *decompose_max_pool2d(Builder *b, const Node *n);
 Node *decompose_max_pool2d_grad(Builder *b, const Node *n);
+Node *decompose_avg_pool2d(Builder *b, const Node *n);
+Node *decompose_avg_pool2d_grad(Builder *b, const Node *n);
 
 #endif

@@ -380,26 +380,12 @@ static Node *vjp_expand(Vjp *v)
 
 static Node *pad(Vjp *v, Node *x, int axis, int64_t before, int64_t after)
 {
-    if (before == 0 && after == 0) {
-        return x;
-    }
-    Attrs attrs = {0};
-    Arena *arena = v->b->graph->arena;
-    attrs_set_int(arena, &attrs, ATTR_axis, axis);
-    attrs_set_int(arena, &attrs, ATTR_before, before);
-    attrs_set_int(arena, &attrs, ATTR_after, after);
-    return build(v->b, OP_pad, 1, &x, attrs);
+    return build_pad(v->b, x, axis, before, after);
 }
 
 static Node *slice(Vjp *v, Node *x, int axis, int64_t start, int64_t stop)
 {
-    Attrs attrs = {0};
-    Arena *arena = v->b->graph->arena;
-    attrs_set_int(arena, &attrs, ATTR_axis, axis);
-    attrs_set_int(arena, &attrs, ATTR_start, start);
-    attrs_set_int(arena, &attrs, ATTR_stop, stop);
-    attrs_set_int(arena, &attrs, ATTR_step, 1);
-    return build(v->b, OP_slice, 1, &x, attrs);
+    return build_slice(v->b, x, axis, start, stop, 1);
 }
 
 /* step - 1 zeros after each element along axis: [.., m, ..] -> [.., m * step, ..] */
@@ -619,6 +605,11 @@ static Node *vjp_conv2d_weight_grad(Vjp *v)
 static Node *vjp_max_pool2d(Vjp *v)
 {
     return build(v->b, OP_max_pool2d_grad, 2, (Node *[]){v->dy, v->n->in[0]}, v->n->attrs);
+}
+
+static Node *vjp_avg_pool2d(Vjp *v)
+{
+    return build(v->b, OP_avg_pool2d_grad, 2, (Node *[]){v->dy, v->n->in[0]}, v->n->attrs);
 }
 
 /* ---- reductions ---------------------------------------------------------------------------------- */

@@ -140,6 +140,56 @@ static Node *groupnorm(Composed *c)
                   bias != NULL ? build_reshape(c->b, bias, &channel) : NULL);
 }
 
+/* [channels] as [channels, 1, ..] */
+static Node *per_channel(Composed *c, Node *v, const Node *x)
+{
+    Dims d = {.rank = x->dims.rank - 1, .d = {x->dims.d[1]}};
+    for (int i = 1; i < d.rank; i++) {
+        d.d[i] = dim_of(1);
+    }
+    return v == NULL ? NULL : build_reshape(c->b, v, &d);
+}
+
+/* Training: normalised by the batch, whose statistics move the running ones; else by these. */
+static Node *batchnorm(Composed *c)
+{
+    Node *x = in(c, "x"), *stats[2] = {in(c, "running_mean"), in(c, "running_var")}, *used[2];
+    int64_t axes[MAX_RANK] = {0};
+    double n = (double)x->dims.d[0].k;
+    int naxes = 1;
+    for (int i = 2; i < x->dims.rank; i++) {
+        axes[naxes++] = i;
+        n *= (double)x->dims.d[i].k;
+    }
+    bool training = golden_bool(c->g->attrs, "training");
+    if (training) { /* sums of what is far from 0 want f64 */
+        Node *mean = build_reduce(c->b, OP_mean, build_cast(c->b, x, DT_f64), naxes, axes, true);
+        used[0] = build_cast(c->b, mean, DT_f32);
+        Node *far = op1(c, OP_square, op2(c, OP_sub, x, op1(c, OP_detach, used[0])));
+        used[1] = build_reduce(c->b, OP_mean, far, naxes, axes, true);
+    }
+    for (int i = 0; i < 2; i++) {
+        Node *seen = training ? build_reshape(c->b, used[i], &stats[i]->dims) : stats[i];
+        seen = i == 0 ? seen : op2(c, OP_mul, seen, num(c, n / (n - 1)));
+        Node *moved = op2(c, OP_mul, op2(c, OP_sub, seen, stats[i]), attr(c, "momentum"));
+        c->g->out[1 + i] = training ? op2(c, OP_add, stats[i], moved) : stats[i];
+        used[i] = per_channel(c, training ? used[i] : stats[i], x);
+    }
+    Node *root = op1(c, OP_rsqrt, op2(c, OP_add, used[1], attr(c, "eps")));
+    Node *y = op2(c, OP_mul, op2(c, OP_sub, x, used[0]), root);
+    return scaled(c, y, per_channel(c, in(c, "weight"), x), per_channel(c, in(c, "bias"), x));
+}
+
+static Node *batchnorm1d(Composed *c)
+{
+    return batchnorm(c);
+}
+
+static Node *batchnorm2d(Composed *c)
+{
+    return batchnorm(c);
+}
+
 static Node *over_dims(Composed *c, Op op, Node *x)
 {
     const cJSON *dim = cJSON_GetObjectItem(c->g->attrs, "dim");
@@ -348,6 +398,7 @@ static Node *global_avgpool2d(Composed *c)
 /* clang-format off */
 #define COMPOSED(ROW)                                                                              \
     ROW(layernorm) ROW(add_layernorm) ROW(rmsnorm) ROW(groupnorm) ROW(norm2) ROW(std)              \
+    ROW(batchnorm1d) ROW(batchnorm2d)                                                              \
     ROW(mse) ROW(l1) ROW(huber) ROW(smooth_l1) ROW(bce_with_logits) ROW(linear_cross_entropy)      \
     ROW(relu6) ROW(hardswish) ROW(mish) ROW(swiglu) ROW(bias_gelu) ROW(softmax_masked) ROW(sdpa)   \
     ROW(reshape_transposed) ROW(repeat) ROW(index_select) ROW(tril) ROW(global_avgpool2d)

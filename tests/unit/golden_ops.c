@@ -230,50 +230,105 @@ static Node *linear(GoldenGraph *g, Op op)
     return build_linear(&g->b, input(g, "input"), input(g, "weight"), input(g, "bias"), DT_none);
 }
 
-static void set_pair(const GoldenGraph *g, Attrs *as, const char *key, AttrId id)
+/* Two numbers, or for signals one, behind what means nothing for their only row. */
+static void set_pair(const GoldenGraph *g, Attrs *as, const char *key, AttrId id, int64_t row)
 {
-    const cJSON *pair = cJSON_GetObjectItem(g->attrs, key);
-    if (pair != NULL) {
-        int64_t both[] = {(int64_t)golden_item(cJSON_GetArrayItem(pair, 0)),
-                          (int64_t)golden_item(cJSON_GetArrayItem(pair, 1))};
+    const cJSON *v = cJSON_GetObjectItem(g->attrs, key);
+    bool list = cJSON_IsArray(v), pair = list && cJSON_GetArraySize(v) == 2;
+    if (v != NULL) {
+        const cJSON *last = list ? cJSON_GetArrayItem(v, pair) : v;
+        int64_t both[] = {pair ? (int64_t)golden_item(cJSON_GetArrayItem(v, 0)) : row,
+                          (int64_t)golden_item(last)};
         attrs_set_ints(g->b.graph->arena, as, id, 2, both);
     }
+}
+
+/* [n, channels, length] as images of one row, and back. */
+static Node *image(GoldenGraph *g, Node *x)
+{
+    Dims d = {.rank = 4, .d = {x->dims.d[0], x->dims.d[1], dim_of(1), x->dims.d[2]}};
+    return x->dims.rank == 3 ? build_reshape(&g->b, x, &d) : x;
+}
+
+static Node *as_input(GoldenGraph *g, Node *y)
+{
+    Dims d = {.rank = 3, .d = {y->dims.d[0], y->dims.d[1], y->dims.d[3]}};
+    return g->in[0]->dims.rank == 3 ? build_reshape(&g->b, y, &d) : y;
 }
 
 static Attrs conv_attrs(const GoldenGraph *g)
 {
     Attrs as = {0};
-    set_pair(g, &as, "stride", ATTR_stride);
-    set_pair(g, &as, "padding", ATTR_padding);
-    set_pair(g, &as, "dilation", ATTR_dilation);
+    set_pair(g, &as, "stride", ATTR_stride, 1);
+    set_pair(g, &as, "padding", ATTR_padding, 0);
+    set_pair(g, &as, "dilation", ATTR_dilation, 1);
     attrs_set_int(g->b.graph->arena, &as, ATTR_groups,
                   (int64_t)golden_number(g->attrs, "groups", 1));
     return as;
 }
 
-static Node *conv2d(GoldenGraph *g, Op op)
+static Node *conv(GoldenGraph *g, Op op)
 {
-    Node *in[] = {input(g, "input"), input(g, "weight"), input(g, "bias")};
-    return build(&g->b, op, in[2] != NULL ? 3 : 2, in, conv_attrs(g));
+    Node *in[] = {image(g, input(g, "input")), image(g, input(g, "weight")), input(g, "bias")};
+    return as_input(g, build(&g->b, op, in[2] != NULL ? 3 : 2, in, conv_attrs(g)));
 }
 
 static Node *conv_transpose2d(GoldenGraph *g, Op op)
 {
     Node *in[] = {input(g, "input"), input(g, "weight")}, *bias = input(g, "bias");
     Attrs as = conv_attrs(g);
-    set_pair(g, &as, "output_padding", ATTR_output_padding);
+    set_pair(g, &as, "output_padding", ATTR_output_padding, 0);
     Node *y = build(&g->b, op, 2, in, as);
     Dims channel = {.rank = 3, .d = {y->dims.d[1], dim_of(1), dim_of(1)}};
     return bias == NULL ? y : build2(&g->b, OP_add, y, build_reshape(&g->b, bias, &channel));
 }
 
-static Node *max_pool2d(GoldenGraph *g, Op op)
+static Node *pool(GoldenGraph *g, Op op)
 {
     Attrs as = {0};
-    set_pair(g, &as, "kernel_size", ATTR_kernel);
-    set_pair(g, &as, "stride", ATTR_stride);
-    set_pair(g, &as, "padding", ATTR_padding);
-    return golden_bool(g->attrs, "ceil_mode") ? NULL : build(&g->b, op, 1, g->in, as);
+    Node *x = image(g, g->in[0]);
+    const cJSON *counts = cJSON_GetObjectItem(g->attrs, "count_include_pad");
+    set_pair(g, &as, "kernel_size", ATTR_kernel, 1);
+    set_pair(g, &as, "stride", ATTR_stride, 1);
+    set_pair(g, &as, "padding", ATTR_padding, 0);
+    attrs_set_bool(g->b.graph->arena, &as, ATTR_ceil_mode, golden_bool(g->attrs, "ceil_mode"));
+    attrs_set_bool(g->b.graph->arena, &as, ATTR_exclude_pad,
+                   counts != NULL && cJSON_IsFalse(counts));
+    return as_input(g, build(&g->b, op, 1, &x, as));
+}
+
+/* Part i of n of an axis. */
+static Node *part_of(GoldenGraph *g, Node *x, int axis, int64_t i, int64_t n)
+{
+    int64_t length = x->dims.d[axis].k;
+    return build_slice(&g->b, x, axis, i * length / n, ((i + 1) * length + n - 1) / n, 1);
+}
+
+static Node *joined(GoldenGraph *g, int n, Node *const *parts, int axis)
+{
+    Attrs as = {0};
+    attrs_set_int(g->b.graph->arena, &as, ATTR_axis, axis);
+    return build(&g->b, OP_concat, n, parts, as);
+}
+
+static Node *adaptive_pool(GoldenGraph *g, Op op)
+{
+    const cJSON *size = cJSON_GetObjectItem(g->attrs, "output_size");
+    int n[2] = {(int)golden_item(cJSON_GetArrayItem(size, 0)),
+                (int)golden_item(cJSON_GetArrayItem(size, 1))};
+    Node *rows[8], *cells[8];
+    for (int i = 0; i < n[0]; i++) {
+        Node *row = part_of(g, g->in[0], 2, i, n[0]);
+        for (int k = 0; k < n[1]; k++) {
+            Node *cell = part_of(g, row, 3, k, n[1]);
+            Attrs as = {0};
+            int64_t kernel[] = {cell->dims.d[2].k, cell->dims.d[3].k};
+            attrs_set_ints(g->b.graph->arena, &as, ATTR_kernel, 2, kernel);
+            cells[k] = build(&g->b, op, 1, &cell, as);
+        }
+        rows[i] = joined(g, n[1], cells, 3);
+    }
+    return joined(g, n[0], rows, 2);
 }
 
 static Node *matmul(GoldenGraph *g, Op op)
@@ -384,9 +439,12 @@ static Node *embedding(GoldenGraph *g, Op op)
     CASE(amin, amin, reduce) CASE(argmax, argmax, argmax) CASE(max, amax, max)                     \
     CASE(softmax, softmax, along) CASE(log_softmax, log_softmax, along)                            \
     CASE(logsumexp, logsumexp, log_sum_exp) CASE(cross_entropy, cross_entropy, cross_entropy)      \
-    CASE(embedding, embedding, embedding) CASE(conv2d, conv2d, conv2d)                             \
+    CASE(embedding, embedding, embedding) CASE(conv1d, conv2d, conv)                               \
+    CASE(conv2d, conv2d, conv)                                                                     \
     CASE(conv_transpose2d, conv_transpose2d, conv_transpose2d)                                     \
-    CASE(maxpool2d, max_pool2d, max_pool2d)
+    CASE(maxpool1d, max_pool2d, pool) CASE(maxpool2d, max_pool2d, pool)                            \
+    CASE(avgpool1d, avg_pool2d, pool) CASE(avgpool2d, avg_pool2d, pool)                            \
+    CASE(adaptive_avgpool2d, avg_pool2d, adaptive_pool)
 /* clang-format on */
 
 #define NAME(file, op, builder) #file,
