@@ -200,6 +200,22 @@ static bool has_skips(const Plan *p)
     return false;
 }
 
+static void find_rated(Emit *e, HostText *h)
+{
+    int noptimizers, ngroups;
+    Decl **optimizers = module_decls(e, DECL_optimizer, &noptimizers);
+    Decl **groups = module_decls(e, DECL_group, &ngroups);
+    h->rated = ARENA_ARRAY(e->arena, Decl *, noptimizers + ngroups + 1);
+    for (int i = 0; i < noptimizers; i++) {
+        h->rated[h->nrated++] = optimizers[i];
+    }
+    for (int i = 0; i < ngroups; i++) {
+        if (attrs_expr(&groups[i]->attrs, ATTR_base_lr) != NULL) {
+            h->rated[h->nrated++] = groups[i];
+        }
+    }
+}
+
 void host_name(Emit *e, HostText *h, const GraphText *graphs)
 {
     int statements = 0, noptions;
@@ -249,11 +265,10 @@ void host_name(Emit *e, HostText *h, const GraphText *graphs)
         h->steps[i] =
             names_take(&fields, arena_printf(e->arena, "%s_steps", h->schedulers[i]->name));
     }
-    h->optimizers = module_decls(e, DECL_optimizer, &h->noptimizers);
-    h->rates = ARENA_ARRAY(e->arena, const char *, h->noptimizers + 1);
-    for (int i = 0; i < h->noptimizers; i++) {
-        h->rates[i] =
-            names_take(&e->names, arena_printf(e->arena, "%s_rate", h->optimizers[i]->name));
+    find_rated(e, h);
+    h->rates = ARENA_ARRAY(e->arena, const char *, h->nrated + 1);
+    for (int i = 0; i < h->nrated; i++) {
+        h->rates[i] = names_take(&e->names, arena_printf(e->arena, "%s_rate", h->rated[i]->name));
     }
 }
 
@@ -329,9 +344,12 @@ bool host_plateau(const HostText *h, int scheduler)
     return str_eq(attrs_str(&h->schedulers[scheduler]->attrs, ATTR_kind), "plateau");
 }
 
-static void rate_emit(Emit *e, const HostText *h, int optimizer)
+static void rate_emit(Emit *e, const HostText *h, int rated)
 {
-    const Decl *o = h->optimizers[optimizer];
+    const Decl *o = h->rated[rated];
+    const char *of =
+        attrs_str(&o->attrs, ATTR_optimizer); /* a group follows its optimizer's schedule */
+    of = of != NULL ? of : o->name;
     Text *out = e->out, *body = text_new(e->arena);
     body->indent = 1;
     e->out = body;
@@ -340,7 +358,7 @@ static void rate_emit(Emit *e, const HostText *h, int optimizer)
     ln_blank(e);
     for (int i = 0; i < h->nschedulers; i++) {
         const Decl *d = h->schedulers[i];
-        if (!str_eq(attrs_str(&d->attrs, ATTR_optimizer), o->name)) {
+        if (!str_eq(attrs_str(&d->attrs, ATTR_optimizer), of)) {
             continue;
         }
         const char *kind = attrs_str(&d->attrs, ATTR_kind);
@@ -352,7 +370,7 @@ static void rate_emit(Emit *e, const HostText *h, int optimizer)
     if (o->loc.line > 0) {
         ln(e, "/* %d: learning rate of %s */", o->loc.line, comment_text(e->arena, o->name));
     }
-    ln(e, "static double %s(const MpcRun *r)", h->rates[optimizer]);
+    ln(e, "static double %s(const MpcRun *r)", h->rates[rated]);
     ln_in(e, "{");
     if (text_mentions(body, "vars")) {
         ln(e, "const struct Vars *vars = r->host;");
@@ -364,12 +382,12 @@ static void rate_emit(Emit *e, const HostText *h, int optimizer)
     ln_blank(e);
 }
 
-static bool uses_rate(const Emit *e, const char *optimizer)
+static bool uses_rate(const Emit *e, const char *rated)
 {
     for (int g = 0; g < e->plan->ngraphs; g++) {
         for (int i = 0; i < e->plan->graphs[g].nnumbers_in; i++) {
             if (e->plan->graphs[g].numbers_in[i].expr == NULL &&
-                str_eq(e->plan->graphs[g].numbers_in[i].optimizer, optimizer)) {
+                str_eq(e->plan->graphs[g].numbers_in[i].optimizer, rated)) {
                 return true;
             }
         }
@@ -424,8 +442,8 @@ void host_declare(Emit *e, const HostText *h)
         }
         ln_blank(e);
     }
-    for (int i = 0; i < h->noptimizers; i++) {
-        if (uses_rate(e, h->optimizers[i]->name)) {
+    for (int i = 0; i < h->nrated; i++) {
+        if (uses_rate(e, h->rated[i]->name)) {
             rate_emit(e, h, i);
         }
     }

@@ -10,6 +10,18 @@
 
 enum { SERIAL_WORK = 16384 }; /* simple operations below which waking a thread does not pay */
 
+/* The number of the learning rate that the log shows: the optimizer's rather than one of its groups'; -1: none. */
+static int shown_rate(const Emit *e, const GraphPlan *gp)
+{
+    int shown = -1;
+    for (int i = gp->nnumbers_in - 1; i >= 0; i--) {
+        const char *of = gp->numbers_in[i].expr == NULL ? gp->numbers_in[i].optimizer : NULL;
+        bool whole = of != NULL && module_find(e->m, DECL_optimizer, of) != NULL;
+        shown = of != NULL && (whole || shown < 0) ? i : shown;
+    }
+    return shown;
+}
+
 GraphText *graphs_name(Emit *e)
 {
     const Plan *p = e->plan;
@@ -24,11 +36,7 @@ GraphText *graphs_name(Emit *e)
             name = str_starts(name, "step.") ? name + 5 : name;
             texts[g].value[i] = names_take(&fields, name);
         }
-        for (int i = 0; i < gp->nnumbers_in; i++) {
-            if (gp->numbers_in[i].expr == NULL && texts[g].rate == NULL) {
-                texts[g].rate = names_take(&fields, "lr");
-            }
-        }
+        texts[g].rate = shown_rate(e, gp) >= 0 ? names_take(&fields, "lr") : NULL;
     }
     return texts;
 }
@@ -216,26 +224,25 @@ static void launch_emit(Emit *e, const GraphPlan *gp, int number)
 
 static void numbers_in(Emit *e, const HostText *h, const GraphPlan *gp, const GraphText *t)
 {
-    bool any = false, rated = false;
+    bool any = false;
     for (int i = 0; i < gp->nnumbers_in; i++) {
         const Buffer *b = gp->numbers_in[i].buffer;
         const char *value = NULL;
         if (gp->numbers_in[i].expr != NULL) {
             value = host_value(e, h, gp->numbers_in[i].expr);
         } else {
-            for (int o = 0; o < h->noptimizers; o++) {
-                if (str_eq(h->optimizers[o]->name, gp->numbers_in[i].optimizer)) {
+            for (int o = 0; o < h->nrated; o++) {
+                if (str_eq(h->rated[o]->name, gp->numbers_in[i].optimizer)) {
                     value = arena_printf(e->arena, "%s(r)", h->rates[o]);
                 }
             }
             if (value == NULL) {
                 ICE("graph %s: no optimizer %s", gp->graph->name, gp->numbers_in[i].optimizer);
             }
-            if (!rated) {
+            if (i == shown_rate(e, gp)) {
                 ln(e, "result.%s = %s;", t->rate, value);
                 value = arena_printf(e->arena, "result.%s", t->rate);
             }
-            rated = true;
         }
         const char *bits =
             dtype_is_low(b->dtype)

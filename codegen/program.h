@@ -34,9 +34,9 @@ struct HostText {
     Decl **schedulers;
     const char **steps; /* field that counts each scheduler's steps */
     int nschedulers;
-    Decl **optimizers;
-    const char **rates; /* function that gives each optimizer's rate */
-    int noptimizers;
+    Decl **rated;       /* optimizers, and their groups of parameters with a rate of their own */
+    const char **rates; /* function that gives the rate of each */
+    int nrated;
     const HostStmt *epochs; /* the loop over epochs */
     HostStmt **fors;        /* every `for` */
     const char **end;       /* field that keeps the end of each */

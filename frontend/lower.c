@@ -174,6 +174,7 @@ const char *val_describe(Lower *l, Val v)
         [VAL_loader] = "a loader",
         [VAL_batch] = "a batch",
         [VAL_optimizer] = "an optimizer",
+        [VAL_group] = "a group of parameters",
         [VAL_scheduler] = "a schedule",
         [VAL_scaler] = "a scaler",
         [VAL_measure] = "a metric of a whole set",

@@ -9,8 +9,9 @@
  * Who does what: lower.c the order of things · eval.c expressions · eval_number.c arithmetic without tensors ·
  * lower_args.c arguments to parameters · lower_module.c instances and their functions · lower_param.c parameters ·
  * lower_tensor.c nodes · lower_index.c subscripts · lower_math.c, lower_shape.c, lower_nn.c, lower_loss.c the
- * functions of builtins.def · lower_data.c data sets, preparation · lower_loader.c loaders · lower_host.c top-level statements and
- * runs · lower_train.c optimizers, scalers · lower_gradients.c gradients and steps · sema.c names in code that is never reached.
+ * functions of builtins.def · lower_data.c data sets, preparation · lower_loader.c loaders · lower_host.c top-level
+ * statements and runs · lower_train.c optimizers, scalers · lower_params.c groups of parameters, freezing ·
+ * lower_gradients.c gradients and steps · sema.c names in code that is never reached.
  *
  * A Value of kind VAL_poison stands for what an error was reported for; whoever meets it says nothing.
  */
@@ -67,6 +68,7 @@ typedef enum ValueKind {
     VAL_loader,
     VAL_batch, /* of a loader */
     VAL_optimizer,
+    VAL_group,     /* of parameters: the call of group(...) */
     VAL_scheduler, /* decl */
     VAL_scaler,    /* decl */
     VAL_measure,   /* what only an evaluation as a whole has: see measure */
@@ -104,6 +106,7 @@ struct Val {
         Loader *loader;
         Optimizer *optimizer;
         Decl *decl;
+        struct Call *group;
     };
 };
 
@@ -526,6 +529,16 @@ bool data_ready(Lower *l, DataSet *d, bool training);
 /* x is compared with classes 0 .. n - 1: a field that is x as it is read must lie in them. */
 void data_check_classes(Lower *l, const Node *x, int64_t n);
 void data_finish(Lower *l); /* lowers the preparations that nothing used */
+
+/* ---- lower_params.c, lower_train.c ------------------------------------------------------------------- */
+
+/* The parameters of the model in the first argument become those of the optimizer; false after an error. */
+bool params_of_optimizer(Lower *l, Call *c, Decl *optimizer);
+bool params_groups(Lower *l, Call *c, int arg, const Decl *optimizer, const Instance *model);
+bool optimizer_has(const Decl *optimizer, const char *param);
+/* Hyperparameters: an argument becomes an attribute of the declaration; false after an error. */
+bool train_number(Lower *l, Call *c, int arg, Decl *d, AttrId id, double least);
+bool train_betas(Lower *l, Call *c, int arg, Decl *d);
 
 /* ---- lower_host.c, lower_prescan.c, lower_run.c ---------------------------------------------------- */
 

@@ -40,7 +40,7 @@ static HostExpr *start_value(Lower *l, Val v, const char *what, Loc loc)
     return e;
 }
 
-static bool set_number(Lower *l, Call *c, int arg, Decl *d, AttrId id, double least)
+bool train_number(Lower *l, Call *c, int arg, Decl *d, AttrId id, double least)
 {
     const char *what = attr_info[id].name;
     HostExpr *e = start_value(l, c->args[arg], what, c->locs[arg]);
@@ -56,42 +56,13 @@ static bool set_number(Lower *l, Call *c, int arg, Decl *d, AttrId id, double le
     return true;
 }
 
-static bool belongs(const Tensor *t, const Instance *model)
-{
-    size_t n = 0;
-    while (model->path[n] != '\0') {
-        n++;
-    }
-    return t->role == TENSOR_param &&
-           (n == 0 || (str_starts(t->name, model->path) && t->name[n] == '.'));
-}
-
-static bool set_params(Lower *l, Call *c, Decl *d)
-{
-    if (c->args[0].kind != VAL_instance) {
-        lower_error(l, c->locs[0],
-                    "an optimizer takes the model or model.parameters(), but this is %s",
-                    val_describe(l, c->args[0]));
-        return false;
-    }
-    const char **names = ARENA_ARRAY(l->arena, const char *, l->m->ntensors + 1);
-    int n = 0;
-    for (int i = 0; i < l->m->ntensors; i++) {
-        if (belongs(l->m->tensors[i], c->args[0].instance)) {
-            names[n++] = l->m->tensors[i]->name;
-        }
-    }
-    if (n == 0) {
-        lower_error(l, c->locs[0], "this model has no parameters to train");
-        return false;
-    }
-    attrs_set_strs(l->arena, &d->attrs, ATTR_params, n, names);
-    return true;
-}
-
-static Val optimizer_value(Lower *l, Call *c, Decl *d)
+/* groups: the number of the argument */
+static Val optimizer_value(Lower *l, Call *c, Decl *d, int groups)
 {
     Optimizer *o = ARENA_NEW(l->arena, Optimizer);
+    if (!params_groups(l, c, groups, d, c->args[0].instance)) {
+        return val_poison();
+    }
     o->decl = d;
     o->model = c->args[0].instance;
     vec_push(l->arena, &l->optimizers, o);
@@ -102,10 +73,10 @@ Val fn_sgd(Lower *l, Call *c)
 {
     bool nesterov;
     Decl *d = declare(l, c, DECL_optimizer, "optimizer");
-    if (d == NULL || !set_params(l, c, d) || !set_number(l, c, 1, d, ATTR_base_lr, 0) ||
-        !set_number(l, c, 2, d, ATTR_momentum, 0) ||
-        !set_number(l, c, 3, d, ATTR_dampening, -INFINITY) ||
-        !set_number(l, c, 4, d, ATTR_weight_decay, 0) || !call_bool(l, c, 5, &nesterov)) {
+    if (d == NULL || !params_of_optimizer(l, c, d) || !train_number(l, c, 1, d, ATTR_base_lr, 0) ||
+        !train_number(l, c, 2, d, ATTR_momentum, 0) ||
+        !train_number(l, c, 3, d, ATTR_dampening, -INFINITY) ||
+        !train_number(l, c, 4, d, ATTR_weight_decay, 0) || !call_bool(l, c, 5, &nesterov)) {
         return val_poison();
     }
     const HostExpr *momentum = attrs_expr(&d->attrs, ATTR_momentum);
@@ -116,26 +87,26 @@ Val fn_sgd(Lower *l, Call *c)
     }
     attrs_set_str(l->arena, &d->attrs, ATTR_kind, "sgd");
     attrs_set_bool(l->arena, &d->attrs, ATTR_nesterov, nesterov);
-    return optimizer_value(l, c, d);
+    return optimizer_value(l, c, d, 6);
 }
 
-static bool set_betas(Lower *l, Call *c, Decl *d)
+bool train_betas(Lower *l, Call *c, int arg, Decl *d)
 {
     static const AttrId ids[2] = {ATTR_beta1, ATTR_beta2};
     Val defaults[2] = {val_float(0.9), val_float(0.999)};
-    Val v = c->args[2];
+    Val v = c->args[arg];
     if (v.kind != VAL_none && ((v.kind != VAL_tuple && v.kind != VAL_list) || v.list->n != 2)) {
-        lower_error(l, c->locs[2], "betas are two numbers: (0.9, 0.999)");
+        lower_error(l, c->locs[arg], "betas are two numbers: (0.9, 0.999)");
         return false;
     }
     for (int i = 0; i < 2; i++) {
         HostExpr *e = start_value(l, v.kind == VAL_none ? defaults[i] : v.list->at[i],
-                                  attr_info[ids[i]].name, c->locs[2]);
+                                  attr_info[ids[i]].name, c->locs[arg]);
         if (e == NULL) {
             return false;
         }
         if (e->kind == HE_num && !(e->num >= 0 && e->num < 1)) {
-            lower_error(l, c->locs[2], "%s is %g, but must be at least 0 and below 1",
+            lower_error(l, c->locs[arg], "%s is %g, but must be at least 0 and below 1",
                         attr_info[ids[i]].name, e->num);
             return false;
         }
@@ -147,13 +118,13 @@ static bool set_betas(Lower *l, Call *c, Decl *d)
 Val fn_adam(Lower *l, Call *c)
 {
     Decl *d = declare(l, c, DECL_optimizer, "optimizer");
-    if (d == NULL || !set_params(l, c, d) || !set_number(l, c, 1, d, ATTR_base_lr, 0) ||
-        !set_betas(l, c, d) || !set_number(l, c, 3, d, ATTR_eps, 0) ||
-        !set_number(l, c, 4, d, ATTR_weight_decay, 0)) {
+    if (d == NULL || !params_of_optimizer(l, c, d) || !train_number(l, c, 1, d, ATTR_base_lr, 0) ||
+        !train_betas(l, c, 2, d) || !train_number(l, c, 3, d, ATTR_eps, 0) ||
+        !train_number(l, c, 4, d, ATTR_weight_decay, 0)) {
         return val_poison();
     }
     attrs_set_str(l->arena, &d->attrs, ATTR_kind, str_eq(c->fn->name, "Adam") ? "adam" : "adamw");
-    return optimizer_value(l, c, d);
+    return optimizer_value(l, c, d, 5);
 }
 
 static bool set_float(Lower *l, Call *c, int arg, Decl *d, AttrId id, double least, double most)

@@ -368,33 +368,36 @@ typedef struct Hyper {
     double t; /* this step, counted from 1 */
 } Hyper;
 
-static double hyper(Run *r, const Decl *d, AttrId id, double otherwise)
+static double hyper(Run *r, const Decl *d, const Decl *group, AttrId id, double otherwise)
 {
-    const HostExpr *e = attrs_expr(&d->attrs, id);
+    const HostExpr *e = module_hyper(d, group, id);
     if (e != NULL && e->kind == HE_num) {
         return e->num;
     }
     return e != NULL && r->in->host != NULL ? r->in->host(r->in->ctx, e) : otherwise;
 }
 
-static Hyper hyper_of(Run *r, const Decl *d)
+/* For the parameters of a group, NULL: for all others. */
+static Hyper hyper_of(Run *r, const Decl *d, const Decl *group)
 {
     Hyper h = {
-        .momentum = hyper(r, d, ATTR_momentum, 0),
-        .dampening = hyper(r, d, ATTR_dampening, 0),
-        .beta1 = hyper(r, d, ATTR_beta1, 0.9),
-        .beta2 = hyper(r, d, ATTR_beta2, 0.999),
-        .eps = hyper(r, d, ATTR_eps, 1e-8),
-        .weight_decay = hyper(r, d, ATTR_weight_decay, 0),
+        .momentum = hyper(r, d, group, ATTR_momentum, 0),
+        .dampening = hyper(r, d, group, ATTR_dampening, 0),
+        .beta1 = hyper(r, d, group, ATTR_beta1, 0.9),
+        .beta2 = hyper(r, d, group, ATTR_beta2, 0.999),
+        .eps = hyper(r, d, group, ATTR_eps, 1e-8),
+        .weight_decay = hyper(r, d, group, ATTR_weight_decay, 0),
         .nesterov = attrs_bool(&d->attrs, ATTR_nesterov),
         .t = 1 + number_before(r, state_name(r, d->name, "step", NULL), 0),
     };
-    const Node *arg = find_arg(r, ATTR_lr, d->name);
+    bool own = group != NULL && attrs_expr(&group->attrs, ATTR_base_lr) != NULL;
+    const char *rated = own ? group->name : d->name;
+    const Node *arg = find_arg(r, ATTR_lr, rated);
     Value *lr = arg != NULL ? r->v[arg->id] : NULL;
     if (lr == NULL && r->in->tensor != NULL) {
-        lr = r->in->tensor(r->in->ctx, state_name(r, d->name, "lr", NULL));
+        lr = r->in->tensor(r->in->ctx, state_name(r, rated, "lr", NULL));
     }
-    h.lr = lr != NULL ? lr->v[0] : hyper(r, d, ATTR_base_lr, 0);
+    h.lr = lr != NULL ? lr->v[0] : hyper(r, d, group, ATTR_base_lr, 0);
     return h;
 }
 
@@ -528,9 +531,10 @@ Value *mark_optimizer_step(Run *r, const Node *n, Value *const *in)
     if (skip) {
         keep_forward_states(r);
     }
-    Hyper h = hyper_of(r, d);
+    Hyper h = hyper_of(r, d, NULL);
     for (int i = 0; i < set->nmembers; i++) {
         if (in_optimizer(d, set->names[i])) {
+            h = hyper_of(r, d, module_group(r->in->module, d, set->names[i]));
             step_param(r, d, &h, set->names[i], set->members[i], skip);
         }
     }

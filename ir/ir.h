@@ -362,6 +362,7 @@ typedef enum DeclKind {
     DECL_data,
     DECL_loader,
     DECL_optimizer,
+    DECL_group,
     DECL_scheduler,
     DECL_scaler,
     DECL_COUNT
@@ -375,6 +376,7 @@ extern const char *const decl_name[DECL_COUNT];
  *              | of part fraction split_seed
  *   loader     dataset batch_size bound [shuffle] [drop_last] [evaluation] [sampler sampled_by]
  *   optimizer  kind(sgd adam adamw) params base_lr momentum ... [nesterov]
+ *   group      optimizer params, and what is other for them: base_lr weight_decay momentum beta1 ...
  *   scheduler  kind(a row of runtime/abi/schedules.def) optimizer args values(of args, as exprs)
  *              [advance_on_skip]
  *   scaler     init_scale growth_factor backoff_factor growth_interval scale_min scale_max
@@ -518,6 +520,10 @@ void module_drop_decl(Module *m, const Decl *d);
 Decl *module_find(const Module *m, DeclKind kind, const char *name);
 /* Adds. */
 Tensor *module_tensor(Module *m, const char *name, TensorRole role, DType dt, const Dims *dims);
+/* The first group of the optimizer that this parameter is in; NULL: none. */
+const Decl *module_group(const Module *m, const Decl *optimizer, const char *param);
+/* A hyperparameter as the group (may be NULL) says it, else the optimizer; NULL: neither does. */
+HostExpr *module_hyper(const Decl *optimizer, const Decl *group, AttrId id);
 Tensor *module_find_tensor(const Module *m, const char *name);
 /* What the state t was before the calls whose gradients the update in g takes; NULL: before this call. */
 const Tensor *module_before(const Module *m, const Graph *g, const Tensor *t);

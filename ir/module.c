@@ -5,9 +5,9 @@
 #include "ir/base/vec.h"
 
 const char *const decl_name[DECL_COUNT] = {
-    [DECL_layer] = "layer",   [DECL_option] = "option",       [DECL_data] = "data",
-    [DECL_loader] = "loader", [DECL_optimizer] = "optimizer", [DECL_scheduler] = "scheduler",
-    [DECL_scaler] = "scaler",
+    [DECL_layer] = "layer",         [DECL_option] = "option",       [DECL_data] = "data",
+    [DECL_loader] = "loader",       [DECL_optimizer] = "optimizer", [DECL_group] = "group",
+    [DECL_scheduler] = "scheduler", [DECL_scaler] = "scaler",
 };
 
 const char *const tensor_role_name[TENSOR_ROLES] = {
@@ -44,6 +44,27 @@ Decl *module_find(const Module *m, DeclKind kind, const char *name)
         }
     }
     return NULL;
+}
+
+const Decl *module_group(const Module *m, const Decl *optimizer, const char *param)
+{
+    for (int i = 0; i < m->ndecls; i++) {
+        const Decl *d = m->decls[i];
+        const Attr *params = d->kind == DECL_group ? attrs_find(&d->attrs, ATTR_params) : NULL;
+        bool owns = params != NULL && str_eq(attrs_str(&d->attrs, ATTR_optimizer), optimizer->name);
+        for (int k = 0; owns && k < params->strs.n; k++) {
+            if (str_eq(params->strs.v[k], param)) {
+                return d;
+            }
+        }
+    }
+    return NULL;
+}
+
+HostExpr *module_hyper(const Decl *optimizer, const Decl *group, AttrId id)
+{
+    HostExpr *e = group != NULL ? attrs_expr(&group->attrs, id) : NULL;
+    return e != NULL ? e : attrs_expr(&optimizer->attrs, id);
 }
 
 Tensor *module_tensor(Module *m, const char *name, TensorRole role, DType dt, const Dims *dims)

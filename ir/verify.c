@@ -133,7 +133,8 @@ static void verify_arg(Verify *v, const Node *n)
     if (role->id == ATTR_lr && (n->dtype != DT_f64 || n->dims.rank != 0)) {
         verify_fail(v, n->loc, "a learning rate is a scalar of type f64");
     }
-    if (role->id == ATTR_lr && module_find(v->m, DECL_optimizer, role->s) == NULL) {
+    if (role->id == ATTR_lr && module_find(v->m, DECL_optimizer, role->s) == NULL &&
+        module_find(v->m, DECL_group, role->s) == NULL) {
         verify_fail(v, n->loc, "there is no optimizer '%s'", role->s);
     }
     if ((role->id == ATTR_host || role->id == ATTR_seed) && n->dims.rank != 0) {
@@ -286,6 +287,7 @@ static const AttrId needed[DECL_COUNT][4] = {
     [DECL_data] = {ATTR_kind, ATTR_COUNT},
     [DECL_loader] = {ATTR_dataset, ATTR_batch_size, ATTR_bound, ATTR_COUNT},
     [DECL_optimizer] = {ATTR_kind, ATTR_base_lr, ATTR_COUNT},
+    [DECL_group] = {ATTR_optimizer, ATTR_params, ATTR_COUNT},
     [DECL_scheduler] = {ATTR_kind, ATTR_optimizer, ATTR_COUNT},
     [DECL_scaler] = {ATTR_init_scale, ATTR_COUNT},
 };

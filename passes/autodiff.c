@@ -35,13 +35,20 @@ static bool passes_on(const Node *n)
                                       (op_info[n->op].kind != KIND_Mark && n->op != OP_detach));
 }
 
+/* A parameter that is not frozen. */
+static bool is_trained(const Module *m, const Attr *param)
+{
+    const Tensor *t = param != NULL ? module_find_tensor(m, param->s) : NULL;
+    return t != NULL && !attrs_bool(&t->init, ATTR_frozen);
+}
+
 static void classify(Autodiff *a)
 {
     a->needs = ARENA_ARRAY(a->c->scratch, bool, a->r.n);
     a->of_param = ARENA_ARRAY(a->c->scratch, bool, a->r.n);
     for (int i = 0; i < a->r.n; i++) {
         const Node *n = a->r.old[i];
-        bool is_param = pass_param(n) != NULL && pass_is_float(n->dtype);
+        bool is_param = is_trained(a->c->m, pass_param(n)) && pass_is_float(n->dtype);
         bool moves = op_info[n->op].kind == KIND_Move || op_info[n->op].kind == KIND_Cast;
         a->needs[i] = is_param;
         a->of_param[i] = is_param || moves;

@@ -59,7 +59,7 @@ static Node *hyper(Update *u, AttrId id)
 {
     static const double otherwise[ATTR_COUNT] = {
         [ATTR_beta1] = 0.9, [ATTR_beta2] = 0.999, [ATTR_eps] = 1e-8};
-    HostExpr *e = attrs_expr(&u->optimizer->attrs, id);
+    HostExpr *e = module_hyper(u->optimizer, u->group, id);
     if (e == NULL) {
         return number(u, otherwise[id]);
     }
@@ -71,7 +71,7 @@ static Node *hyper(Update *u, AttrId id)
 /* Absent, or known to be 0. */
 static bool is_zero(const Update *u, AttrId id)
 {
-    const HostExpr *e = attrs_expr(&u->optimizer->attrs, id);
+    const HostExpr *e = module_hyper(u->optimizer, u->group, id);
     bool known;
     return e == NULL || (pass_expr_const(e, &known) == 0 && known);
 }
@@ -85,7 +85,9 @@ static Node *scalar(Update *u, Node *x)
 static Node *rate(Update *u)
 {
     Dims dims = {0};
-    return pass_arg(u->c, u->g, ATTR_lr, u->optimizer->name, DT_f64, &dims);
+    bool own = u->group != NULL && attrs_expr(&u->group->attrs, ATTR_base_lr) != NULL;
+    const Decl *rated = own ? u->group : u->optimizer;
+    return pass_arg(u->c, u->g, ATTR_lr, rated->name, DT_f64, &dims);
 }
 
 /* grad + weight_decay * p */

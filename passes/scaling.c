@@ -474,10 +474,11 @@ static void step_optimizer(Scaling *s, const Node *n, GradSet *set)
     s->b.why = arena_printf(s->c->arena, WHY_UPDATE "%s in f32", kind);
     const Tensor *step = state_tensor(s, arena_printf(s->c->arena, "%s.step", optimizer->name),
                                       TENSOR_moment, DT_i64, &no_dims, 0);
-    Update u = {s->c, s->g, &s->b, optimizer, state_now(s, step), DT_f32};
+    Update u = {s->c, s->g, &s->b, optimizer, NULL, state_now(s, step), DT_f32};
     for (int i = 0; i < set->n && !s->failed; i++) {
         if (pass_optimizes(optimizer, set->v[i].param)) {
             s->b.name = set->v[i].param;
+            u.group = module_group(s->c->m, optimizer, set->v[i].param);
             update_param(s, &u, rule, &set->v[i], bad);
         }
     }
