@@ -111,7 +111,7 @@ static uint64_t hash_graph(uint64_t h, const char *text)
     return h;
 }
 
-void host_fingerprints_emit(Emit *e)
+void host_fingerprints_emit(Emit *e, const HostText *h)
 {
     const uint64_t basis = 0xcbf29ce484222325u;
     uint64_t graphs = basis;
@@ -128,6 +128,9 @@ void host_fingerprints_emit(Emit *e)
         }
         graphs = hash_graph(graphs, text);
         free(text);
+    }
+    if (h->epochs != NULL) {
+        ln(e, ".has_epochs = true,");
     }
     ln(e, ".graphs = 0x%016llx, .loop = 0x%016llx,", (unsigned long long)graphs,
        (unsigned long long)hash_block(e, basis, &e->m->host));

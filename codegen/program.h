@@ -56,7 +56,7 @@ const char *host_end(const HostText *h, const HostStmt *s); /* field of a `for` 
 int host_vars_emit(Emit *e, const HostText *h);             /* MpcVar's; returns their number */
 bool host_plateau(const HostText *h, int scheduler);        /* its rate follows a metric */
 const char *schedule_arguments(Emit *e, const HostText *h, const Decl *d);
-void host_fingerprints_emit(Emit *e); /* of graphs and loop */
+void host_fingerprints_emit(Emit *e, const HostText *h); /* of graphs and loop */
 int host_option(const Emit *e, const char *name);
 Decl **module_decls(Emit *e, DeclKind kind, int *n);
 /* The loader whose batches a graph gets; NULL: none. */

@@ -267,7 +267,7 @@ void tables_emit(Emit *e, const HostText *h)
     table(e, "classes", nclasses);
     memory_plan_member(e);
     ln(e, ".vars = variables, .n_vars = %d,", nvars);
-    host_fingerprints_emit(e);
+    host_fingerprints_emit(e, h);
     ln(e, ".parameters = %lld,", (long long)parameter_count(e->m));
     ln(e, ".arena_bytes = %lld,", (long long)((p->arena_bytes + 4095) / 4096 * 4096));
     ln(e, ".scratch_bytes = %lld,", (long long)p->thread_scratch);

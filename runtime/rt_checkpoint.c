@@ -223,6 +223,10 @@ static void put_last(const MpcRuntime *rt, RtJson *j)
     rt_json_int(j, "samples", p->samples);
     rt_json_int(j, "passes", p->passes_done);
     rt_json_int(j, "evaluations", p->evaluations);
+    rt_json_int(j, "inside", p->inside.n);
+    rt_json_int(j, "inside_at", p->inside.at);
+    rt_json_int(j, "behind", p->behind.n);
+    rt_json_int(j, "behind_at", p->behind.at);
     rt_json_number(j, "training_s", rt_clock_read(&p->training));
     rt_json_number(j, "evaluating_s", p->evaluating);
     rt_json_number(j, "elapsed_s", rt->elapsed_before + rt_seconds() - rt->started);

@@ -53,26 +53,46 @@ static int64_t all_batches(const MpcRun *r)
     return all;
 }
 
-/* Seconds to the end of the run, or -1. */
-static double remaining(const MpcRun *r)
+/* Seconds that the first evaluations will take: forward alone is about a third of a training step. */
+static double guessed_evaluation(const MpcRun *r)
+{
+    const RtProgress *p = &r->rt->progress;
+    double sample = p->samples ? rt_clock_read(&p->training) / (double)p->samples : 0, all = 0;
+    for (int i = 0; i < r->program->n_loaders; i++)
+        if (!r->program->loaders[i].training)
+            all += 0.35 * sample * (double)r->rt->sets[r->program->loaders[i].set].count;
+    return all;
+}
+
+/* Seconds of the evaluations to come: within passes as often as so far, and as many behind each pass. */
+static double evaluations_left(const MpcRun *r, int64_t all)
+{
+    const RtProgress *p = &r->rt->progress;
+    double passes = p->batches ? ceil((double)all / (double)p->batches - 1e-9) : 0, number = 0;
+    if (!p->evaluations)
+        return guessed_evaluation(r) * (passes - (double)p->passes_done);
+    if (p->inside.n)
+        number += floor((double)((all - p->inside.at) * p->inside.n) / (double)p->inside.at);
+    if (p->behind.n)
+        number += (double)p->behind.n / (double)p->behind.at * (passes - (double)p->behind.at);
+    return number * p->evaluating / (double)p->evaluations;
+}
+
+/* The rate of training and that of evaluations are apart; what neither clock counts (checkpoints, saving)
+ * goes with the batches of this process. */
+double rt_progress_remaining(const MpcRun *r, double now)
 {
     const RtProgress *p = &r->rt->progress;
     int64_t all = all_batches(r);
     if (all < 0 || !p->batches_done)
         return -1;
-    double left = (double)(all - p->batches_done);
-    double batch = rt_clock_read(&p->training) / (double)p->batches_done;
-    double passes_left = p->batches ? left / (double)p->batches : 0, evaluation = 0;
-    if (p->evaluations && p->passes_done) {
-        evaluation = p->evaluating / (double)p->passes_done;
-    } else if (!p->evaluations) {
-        /* Before the first one: forward alone takes about a third of a training step. */
-        for (int i = 0; i < r->program->n_loaders; i++)
-            if (!r->program->loaders[i].training && p->samples)
-                evaluation += 0.35 * batch * (double)p->batches_done / (double)p->samples *
-                              (double)r->rt->sets[r->program->loaders[i].set].count;
-    }
-    return left * batch + ceil(passes_left - 1e-9) * evaluation;
+    double training = rt_clock_read(&p->training), left = (double)(all - p->batches_done);
+    double other =
+        now - p->started - (training - p->training_before) - (p->evaluating - p->evaluating_before);
+    int64_t here = p->batches_done - p->batches_before;
+    double batch = training / (double)p->batches_done + (here > 0 ? other / (double)here : 0);
+    double seconds = left * batch + evaluations_left(r, all);
+    return seconds > 0 ? seconds : 0;
 }
 
 /* ---- pieces of text ---- */
@@ -146,7 +166,7 @@ static void draw_bar(MpcRun *r)
     const MpcStep *s = &r->rt->last;
     Line l = {.used = 0};
     char a[RT_NUMBER_CHARS];
-    double seconds = rt_clock_read(&p->training), left = remaining(r);
+    double seconds = rt_clock_read(&p->training), left = rt_progress_remaining(r, rt_seconds());
     add(&l, "epoch %" PRId64, r->epoch + 1);
     if (p->epochs >= 0)
         add(&l, "/%" PRId64, p->epochs);
@@ -184,7 +204,7 @@ static void print_line(MpcRun *r)
     const MpcStep *s = &r->rt->last;
     Line l = {.used = 0};
     char a[RT_NUMBER_CHARS];
-    double seconds = rt_clock_read(&p->training), left = remaining(r);
+    double seconds = rt_clock_read(&p->training), left = rt_progress_remaining(r, rt_seconds());
     add(&l, "epoch=%" PRId64, r->epoch + 1);
     if (p->epochs >= 0)
         add(&l, "/%" PRId64, p->epochs);
@@ -233,6 +253,7 @@ void rt_progress_start(MpcRun *r)
                       .columns = 100,
                       .epochs = -1,
                       .training.since = -1,
+                      .started = rt_seconds(),
                       .shown_at = rt_seconds()};
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20)
         p->columns = size.ws_col;

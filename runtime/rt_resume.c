@@ -500,7 +500,17 @@ static void set_last(MpcRun *r)
     p->evaluations = need_int(r, done, "evaluations", 0);
     p->training.total = rt->log_training = need_number(r, done, "training_s");
     p->evaluating = need_number(r, done, "evaluating_s");
-    rt->elapsed_before = need_number(r, done, "elapsed_s");
+    p->training_before = p->training.total;
+    p->evaluating_before = p->evaluating;
+    p->batches_before = p->batches_done;
+    /* only estimates: a checkpoint of an older version lacks them */
+    rt_json_get_number(done, "elapsed_s", &rt->elapsed_before);
+    rt_json_get_int(done, "inside", &p->inside.n);
+    rt_json_get_int(done, "inside_at", &p->inside.at);
+    rt_json_get_int(done, "behind", &p->behind.n);
+    rt_json_get_int(done, "behind_at", &p->behind.at);
+    p->inside = p->inside.at > 0 ? p->inside : (RtOften){0, 0};
+    p->behind = p->behind.at > 0 ? p->behind : (RtOften){0, 0};
 }
 
 static void compare_data(MpcRun *r)

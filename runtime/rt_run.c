@@ -296,6 +296,11 @@ int rt_main(const MpcProgram *program, int argc, char **argv)
     MpcRun run = {.program = program, .rt = &rt};
     if (!rt_options_parse(&rt.options, program, argc, argv, &e))
         rt_die(program, STATUS_usage, &e);
+    if (rt.options.epochs >= 0 && !program->has_epochs) {
+        rt_err(&e, "--epochs: %s has no loop over epochs", program->source);
+        rt_hint(&e, "--max-steps N ends the run sooner");
+        rt_die(program, STATUS_usage, &e);
+    }
     int threads = rt.options.threads ? (int)rt.options.threads : rt_cpus();
     int status = answer(&rt.options, threads, rt.base_bytes);
     if (status >= 0)

@@ -30,6 +30,11 @@ typedef struct RtClock {
     double total, since; /* since < 0: it stands */
 } RtClock;
 
+/* So many things until a count stood at `at`. */
+typedef struct RtOften {
+    int64_t n, at;
+} RtOften;
+
 typedef struct RtProgress {
     bool terminal; /* stderr is one: a bar; otherwise lines of key=value */
     bool bar_shown;
@@ -41,7 +46,12 @@ typedef struct RtProgress {
     int64_t batches_done, samples; /* of all training passes */
     int64_t evaluations, passes_done;
     double evaluating; /* seconds of all evaluations */
-    double loss_sum;   /* since the last line */
+    RtOften inside,
+        behind;     /* evaluations within passes, by batches_done; behind them, by passes_done */
+    double started; /* when this process began to train, and what stood on the clocks then */
+    double training_before, evaluating_before;
+    int64_t batches_before;
+    double loss_sum; /* since the last line */
     int64_t loss_n;
     int n_values; /* the last record's, besides loss */
     char name[RT_SHOWN_VALUES][32];
@@ -185,6 +195,7 @@ void rt_progress_tick(MpcRun *r); /* often; shows something only when it is time
 void rt_progress_pass_ends(MpcRun *r);
 void rt_progress_values(MpcRun *r, const MpcValue *values, int n);
 void rt_progress_eval(MpcRun *r, const MpcEval *e, const double *values);
+double rt_progress_remaining(const MpcRun *r, double now); /* seconds of the run; -1: not known */
 void rt_progress_done(MpcRun *r, int status);
 void rt_progress_clear(MpcRun *r); /* before anything else is printed */
 

@@ -241,6 +241,10 @@ void mpc_eval_end(MpcRun *r, MpcEval *e, MpcLoader *l, double *values)
     for (int i = 0; i < e->n_metrics; i++)
         values[i] = cut ? (double)NAN : rt_metric_value(e->cells[i], &e->metrics[i], e->samples);
     p->evaluations++;
+    if (in_training_pass(r))
+        p->inside = (RtOften){p->inside.n + 1, p->batches_done};
+    else if (p->passes_done)
+        p->behind = (RtOften){p->behind.n + 1, p->passes_done};
     p->evaluating += rt_seconds() - e->start;
     rt_profile_span(r->rt->profile, RT_SPAN_evaluation, e->start);
     if (!cut) {

@@ -262,6 +262,7 @@ typedef struct MpcProgram {
 
     const MpcVar *vars;
     int n_vars;
+    bool has_epochs; /* a loop over epochs, whose end --epochs may change */
     uint64_t graphs; /* fingerprint of what the graphs compute */
     uint64_t loop;   /* of the host program: a checkpoint's place means nothing in another one */
 

@@ -1,0 +1,85 @@
+/* test_rt_progress.c: the remaining time, after a fifth of a run whose clocks are set by hand, is within a tenth
+ * of what is left, at any batch: evaluations behind each pass or every so many updates, checkpoints, --max-steps,
+ * a run that was continued. */
+#include "rt_fixture.h"
+#include "rt_run.h"
+
+#include <math.h>
+
+enum { EPOCHS = 10, BATCHES = 100 };
+static const double batch_s = 0.01, evaluation_s = 0.7, save_s = 0.2;
+
+typedef struct Plan {
+    int every; /* an evaluation every so many batches; 0: behind each pass */
+    int most;  /* --max-steps; 0: none */
+    int from;  /* batches of the process before */
+    bool evaluates;
+} Plan;
+
+static const MpcLoaderDecl loaders[] = {{.name = "train", .training = true}};
+static const MpcProgram program = {.name = "p", .loaders = loaders, .n_loaders = 1};
+
+/* The clocks behind `n` batches; seconds of this process so far. */
+static double set_clocks(MpcRun *r, const Plan *plan, int n)
+{
+    RtProgress *p = &r->rt->progress;
+    int passes = n / BATCHES, inside = plan->every ? n / plan->every : 0;
+    int behind = plan->evaluates && !plan->every ? passes : 0;
+    *p = (RtProgress){.epochs = EPOCHS,
+                      .batches = BATCHES,
+                      .batches_done = n,
+                      .samples = n * 8,
+                      .passes_done = passes,
+                      .evaluations = inside + behind,
+                      .training = {.total = n * batch_s, .since = -1},
+                      .evaluating = (inside + behind) * evaluation_s,
+                      .inside = {inside, inside * plan->every},
+                      .behind = {behind, behind}};
+    r->step = n;
+    r->rt->options.max_steps = plan->most ? plan->most : -1;
+    return n * batch_s + (inside + behind) * evaluation_s + passes * save_s;
+}
+
+static void estimates(const Plan *plan)
+{
+    MpcRuntime rt = {.lock = -1};
+    MpcRun run = {.program = &program, .rt = &rt};
+    int all = plan->most ? plan->most : EPOCHS * BATCHES;
+    double whole = set_clocks(&run, plan, all), before = set_clocks(&run, plan, plan->from);
+    RtProgress then = rt.progress;
+    for (int n = plan->from + 1; n < all; n++) {
+        double now = set_clocks(&run, plan, n);
+        if (now < whole / 5)
+            continue;
+        rt.progress.started = before;
+        rt.progress.batches_before = then.batches_done;
+        rt.progress.training_before = then.training.total;
+        rt.progress.evaluating_before = then.evaluating;
+        double left = rt_progress_remaining(&run, now), total = now + left;
+        if (!(fabs(total - whole) <= whole / 10))
+            fail_msg("after %d batches of %d the run is said to take %g s, but takes %g", n, all,
+                     total, whole);
+    }
+}
+
+static void whole_runs(void **state)
+{
+    static const Plan plans[] = {
+        {.evaluates = false},
+        {.evaluates = true},
+        {.evaluates = true, .every = 30},
+        {.evaluates = true, .most = 450},
+        {.evaluates = true, .every = 70, .most = 900},
+        {.evaluates = true, .from = 430},
+        {.evaluates = true, .every = 30, .from = 210},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++)
+        estimates(&plans[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(whole_runs)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
