@@ -164,6 +164,29 @@ void rt_writer_abort(RtWriter *w)
 
 /* ---- folders ---- */
 
+bool rt_copy_file(const char *from, const char *to, RtErr *e)
+{
+    char block[1 << 14];
+    RtWriter w;
+    ssize_t n = 0;
+    int fd = open(from, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return rt_err_errno(e, "cannot read '%s'", from);
+    bool ok = rt_writer_open(&w, to, e);
+    while (ok && (n = read(fd, block, sizeof block)) > 0)
+        if (!rt_writer_put(&w, block, (size_t)n, e)) {
+            rt_writer_abort(&w);
+            ok = false;
+        }
+    if (ok && n < 0) {
+        rt_err_errno(e, "cannot read '%s'", from);
+        rt_writer_abort(&w);
+        ok = false;
+    }
+    close(fd);
+    return ok && rt_writer_commit(&w, e);
+}
+
 bool rt_remove_folder(const char *path, RtErr *e)
 {
     DIR *folder = opendir(path);

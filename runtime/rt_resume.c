@@ -9,6 +9,7 @@
 #include "rt_json_read.h"
 #include "rt_run.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -529,12 +530,37 @@ static void compare_data(MpcRun *r)
     }
 }
 
+/* What save() wrote goes with a run that continues in another folder: load() may ask for it. */
+static void copy_saved(MpcRun *r)
+{
+    char *run = run_of(r->rt->resume->folder);
+    DIR *folder = run ? opendir(run) : NULL;
+    const struct dirent *entry;
+    RtErr e;
+    while (folder && (entry = readdir(folder)) != NULL) {
+        const char *dot = strrchr(entry->d_name, '.');
+        if (!dot || strcmp(dot, ".safetensors") != 0 || entry->d_name[0] == '.')
+            continue;
+        char *from = rt_text("%s/%s", run, entry->d_name);
+        char *to = rt_text("%s/%s", r->rt->out_dir, entry->d_name);
+        if (!rt_copy_file(from, to, &e))
+            rt_end_early(r, STATUS_failed, &e);
+        free(from);
+        free(to);
+    }
+    if (folder)
+        closedir(folder);
+    free(run);
+}
+
 void rt_resume_state(MpcRun *r)
 {
     if (!r->rt->resume)
         return;
     const json_t *host = r->rt->resume->host;
     compare_data(r);
+    if (r->rt->resume->elsewhere)
+        copy_saved(r);
     r->step = need_int(r, host, "step", 0);
     r->skips = need_int(r, host, "skips", 0);
     r->epoch = need_int(r, host, "epoch", 0);

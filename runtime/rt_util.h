@@ -92,6 +92,7 @@ bool rt_writer_open(RtWriter *w, const char *path, RtErr *e);
 bool rt_writer_put(RtWriter *w, const void *data, size_t bytes, RtErr *e);
 bool rt_writer_commit(RtWriter *w, RtErr *e); /* frees in any case */
 void rt_writer_abort(RtWriter *w);            /* removes the temporary file, frees */
+bool rt_copy_file(const char *from, const char *to, RtErr *e);
 bool rt_write_all(int fd, const void *data, size_t bytes);
 
 /* A name survives a power failure only when the folder that it stands in is on disk, too. Some file systems
