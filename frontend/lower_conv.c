@@ -111,84 +111,101 @@ static int64_t mirror(const char *mode, int64_t i, int64_t length)
     return at >= 0 && at <= last ? at : -1;
 }
 
-static Node *padded(Lower *l, Call *c, int i, Node *x, int axis, int64_t n, const char *mode)
+/* The border of a convolution, rows and columns. */
+typedef struct Border {
+    int64_t before[2], after[2];
+} Border;
+
+static Node *padded(Lower *l, Call *c, Node *x, int i, const Border *b, const char *mode)
 {
-    int64_t length = x->dims.d[axis].k;
-    Node **part = ARENA_ARRAY(l->arena, Node *, 2 * n + 1);
-    for (int64_t k = 0; k < 2 * n; k++) {
-        int64_t at = mirror(mode, k < n ? k - n : length + k - n, length);
+    int axis = 2 + i;
+    int64_t length = x->dims.d[axis].k, n = b->before[i] + b->after[i];
+    Node **part = ARENA_ARRAY(l->arena, Node *, n + 1);
+    for (int64_t k = 0; k < n; k++) {
+        bool first = k < b->before[i];
+        int64_t at = mirror(mode, first ? k - b->before[i] : length + k - b->before[i], length);
         if (at < 0) {
-            lower_error(l, c->locs[i], "padding %lld is too wide for the padding_mode \"%s\": %s",
-                        (long long)n, mode, val_describe(l, c->args[0]));
+            lower_error(l, c->locs[4], "a border of %lld is too wide for padding_mode \"%s\": %s",
+                        (long long)b->before[i], mode, val_describe(l, c->args[0]));
             return NULL;
         }
-        part[k < n ? k : k + 1] = op_slice(l, x, axis, at, at + 1, 1);
+        part[first ? k : k + 1] = op_slice(l, x, axis, at, at + 1, 1);
     }
-    part[n] = x;
+    part[b->before[i]] = x;
     Attrs attrs = {0};
     attrs_set_int(l->arena, &attrs, ATTR_axis, axis);
-    return n == 0 ? x : op_build(l, OP_concat, (int)(2 * n + 1), part, attrs);
+    return n == 0 ? x : op_build(l, OP_concat, (int)(n + 1), part, attrs);
 }
 
-/* Other borders than zeros become a part of the image. */
-static bool pad_mode(Lower *l, Call *c, int i, Attrs *attrs, Node **x)
+static Node *zeros_behind(Lower *l, Node *x, int axis, int64_t n)
+{
+    Attrs pad = {0};
+    attrs_set_int(l->arena, &pad, ATTR_axis, axis);
+    attrs_set_int(l->arena, &pad, ATTR_before, 0);
+    attrs_set_int(l->arena, &pad, ATTR_after, n);
+    return n == 0 ? x : op_build(l, OP_pad, 1, &x, pad);
+}
+
+/* Zeros that are the same on both sides are an attribute; other borders become a part of the image. */
+static bool apply_border(Lower *l, Call *c, Border *b, Attrs *attrs, Node **x)
 {
     static const char *const modes[] = {"zeros", "reflect", "replicate", "circular"};
     const char *mode;
     bool known = false;
-    if (!call_str(l, c, i, &mode)) {
+    if (!call_str(l, c, 7, &mode)) {
         return false;
     }
     for (int k = 0; k < 4; k++) {
         known = known || str_eq(mode, modes[k]);
     }
     if (!known) {
-        lower_error(l, c->locs[i],
+        lower_error(l, c->locs[7],
                     "padding_mode is \"zeros\", \"reflect\", \"replicate\" or \"circular\"");
         return false;
     }
-    ConvSteps s = conv_steps(attrs);
-    for (int k = 0; k < 2 && *x != NULL && !str_eq(mode, "zeros"); k++) {
-        *x = padded(l, c, i, *x, 2 + k, s.padding[k], mode);
-        s.padding[k] = 0;
+    for (int k = 0; k < 2 && *x != NULL; k++) {
+        if (str_eq(mode, modes[0])) {
+            *x = zeros_behind(l, *x, 2 + k, b->after[k] - b->before[k]);
+        } else {
+            *x = padded(l, c, *x, k, b, mode);
+            b->before[k] = 0;
+        }
     }
-    attrs_set_ints(l->arena, attrs, ATTR_padding, 2, s.padding);
+    attrs_set_ints(l->arena, attrs, ATTR_padding, 2, b->before);
     return *x != NULL;
 }
 
-/* padding = "same" of a convolution: as many results as elements, the stride being 1; where the zeros do not divide
- * into halves, one more at the end. */
-static bool same_padding(Lower *l, Call *c, Attrs *attrs, Node **x, const Node *w)
+/* padding = "same": as many results as elements, the stride being 1; of an odd number of places one more behind. */
+static bool same_border(Lower *l, Call *c, const Attrs *attrs, const Node *w, Border *b)
 {
-    static const AttrId ids[] = {ATTR_axis, ATTR_before, ATTR_after};
     ConvSteps s = conv_steps(attrs);
-    int64_t both[2];
-    for (int i = 0; i < 2 && *x != NULL; i++) {
+    for (int i = 0; i < 2; i++) {
         int64_t whole = w->dims.rank == 4 ? s.dilation[i] * (w->dims.d[2 + i].k - 1) : 0;
         if (s.stride[i] != 1) {
             lower_error(l, c->locs[4], "padding \"same\" wants stride 1");
             return false;
         }
-        both[i] = whole / 2;
-        if (whole % 2 != 0) {
-            Attrs pad = {0};
-            for (int k = 0; k < 3; k++) {
-                attrs_set_int(l->arena, &pad, ids[k], k == 0 ? 2 + i : k - 1);
-            }
-            *x = op_build(l, OP_pad, 1, x, pad);
-        }
+        b->before[i] = whole / 2;
+        b->after[i] = whole - whole / 2;
     }
-    attrs_set_ints(l->arena, attrs, ATTR_padding, 2, both);
-    return *x != NULL;
+    return true;
 }
 
-static bool conv_padding(Lower *l, Call *c, Attrs *attrs, Node **x, const Node *w)
+static bool conv_border(Lower *l, Call *c, const Attrs *attrs, const Node *w, Border *b)
 {
+    *b = (Border){0};
     if (c->args[4].kind != VAL_str) {
-        return steps_attr(l, c, 4, attrs, ATTR_padding);
+        bool ok = call_steps(l, c, 4, 0, b->before);
+        if (ok && (b->before[0] < 0 || b->before[1] < 0)) {
+            lower_error(l, c->locs[4], "padding is at least 0");
+            return false;
+        }
+        b->after[0] = b->before[0];
+        b->after[1] = b->before[1];
+        return ok;
     }
     if (str_eq(c->args[4].s, "same")) {
-        return same_padding(l, c, attrs, x, w);
+        return same_border(l, c, attrs, w, b);
     }
     if (!str_eq(c->args[4].s, "valid")) {
         lower_error(l, c->locs[4], "padding is a number%s, \"same\" or \"valid\"",
@@ -236,10 +253,11 @@ Val fn_conv(Lower *l, Call *c)
 {
     Node *in[3];
     int n;
+    Border border;
     Attrs attrs = {0};
     if (!conv_operands(l, c, in, &n) || !steps_attr(l, c, 3, &attrs, ATTR_stride) ||
         !steps_attr(l, c, 5, &attrs, ATTR_dilation) || !groups_attr(l, c, 6, &attrs) ||
-        !conv_padding(l, c, &attrs, &in[0], in[1]) || !pad_mode(l, c, 7, &attrs, &in[0])) {
+        !conv_border(l, c, &attrs, in[1], &border) || !apply_border(l, c, &border, &attrs, in)) {
         return val_poison();
     }
     return from_images(l, c, op_build(l, OP_conv2d, n, in, attrs));
