@@ -537,7 +537,7 @@ static Val eval_comprehension(Lower *l, const Ast *e)
             val_push(l, &r, eval(l, e->value));
             l->target = NULL;
         }
-        current_scope(l)->n = mark;
+        scope_cut(current_scope(l), mark);
         fine = fine && diag_errors(l->diag) == errors; /* the next ones would say the same */
     }
     l->target = target;

@@ -11,17 +11,23 @@
 
 Val *scope_find(const Scope *s, const char *name)
 {
-    for (int i = s->n - 1; i >= 0; i--) {
-        if (str_eq(s->at[i].name, name)) {
-            return &s->at[i].val;
-        }
+    const int *i = strmap_get(&s->newest, name);
+    return i != NULL && *i >= 0 ? &s->at[*i].val : NULL;
+}
+
+void scope_cut(Scope *s, int n)
+{
+    while (s->n > n) {
+        const Binding *last = &s->at[--s->n];
+        *strmap_get(&s->newest, last->name) = last->before;
     }
-    return NULL;
 }
 
 void scope_add(Arena *a, Scope *s, const char *name, Val v)
 {
-    vec_push(a, s, ((Binding){name, v}));
+    int *newest = strmap_put(a, &s->newest, name, -1);
+    vec_push(a, s, ((Binding){name, v, *newest}));
+    *newest = s->n - 1;
 }
 
 void scope_set(Arena *a, Scope *s, const char *name, Val v)

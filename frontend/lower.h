@@ -19,6 +19,7 @@
 #define MPC_FRONTEND_LOWER_H
 
 #include "frontend/frontend.h"
+#include "ir/base/strmap.h"
 #include "ir/base/strutil.h"
 #include "ir/ir.h"
 
@@ -185,10 +186,16 @@ static inline double val_number(Val v)
 typedef struct Binding {
     const char *name;
     Val val;
+    int before; /* the binding that this one hides, -1 */
 } Binding;
-typedef VEC(Binding) Scope;
+typedef struct Scope {
+    Binding *at;
+    int n, cap;
+    StrMap newest; /* by name: its number in `at`, -1 when it was cut off */
+} Scope;
 
 Val *scope_find(const Scope *s, const char *name); /* the newest; NULL for none */
+void scope_cut(Scope *s, int n);                   /* forgets all but the first n */
 void scope_add(Arena *a, Scope *s, const char *name, Val v);
 void scope_set(Arena *a, Scope *s, const char *name, Val v); /* replaces, or adds */
 

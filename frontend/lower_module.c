@@ -458,7 +458,7 @@ static void exec_assign(Lower *l, const Ast *s)
     for (int i = 0; i < n; i++) {
         parts[i] = l->frame->locals.at[mark + i].val;
     }
-    l->frame->locals.n = mark;
+    scope_cut(&l->frame->locals, mark);
     for (int i = 0; i < n && i < t->list.n; i++) {
         assign_local(l, t->list.at[i]->name, parts[i], s->value->loc);
     }

@@ -59,10 +59,8 @@ void kernel_find_guard(const Body *y, Kernel *k)
 /* Scalars that no output, guard or operand needs are dropped; order stays. */
 void kernel_drop_dead(Kernel *k)
 {
-    bool live[4096] = {false};
-    if (k->nscalars > 4096) {
-        ICE("a kernel of %d scalars", k->nscalars);
-    }
+    Arena *scratch = arena_new();
+    bool *live = ARENA_ARRAY(scratch, bool, k->nscalars);
     for (int i = 0; i < k->noutputs; i++) {
         live[k->outputs[i].scalar] = true;
     }
@@ -73,7 +71,7 @@ void kernel_drop_dead(Kernel *k)
             live[extra[i]] = true;
         }
     }
-    int to[4096], n = 0;
+    int *to = ARENA_ARRAY(scratch, int, k->nscalars), n = 0;
     for (int i = k->nscalars - 1; i >= 0; i--) {
         Scalar *s = &k->scalars[i];
         for (int j = 0; live[i] && j < s->nin; j++) {
@@ -104,4 +102,5 @@ void kernel_drop_dead(Kernel *k)
         k->a = to[k->a];
         k->b = to[k->b];
     }
+    arena_free(scratch);
 }
