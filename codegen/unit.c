@@ -382,14 +382,14 @@ void unit_unravel(Emit *e, Unit *u, const char *row, int from, int to, const cha
             at = arena_printf(e->arena, strchr(below, ' ') != NULL ? "%s / (%s)" : "%s / %s", row,
                               below);
         }
+        if (is_first) { /* nobody asks for its size */
+            ln(e, "const int64_t %s = %s;", names[i], at);
+            continue;
+        }
         const char *size = unit_axis(e, u, i);
         bool product = strchr(size, ' ') != NULL;
-        if (is_first) {
-            ln(e, "const int64_t %s = %s;", names[i], at);
-        } else {
-            ln(e, product ? "const int64_t %s = %s %% (%s);" : "const int64_t %s = %s %% %s;",
-               names[i], at, size);
-        }
+        ln(e, product ? "const int64_t %s = %s %% (%s);" : "const int64_t %s = %s %% %s;", names[i],
+           at, size);
     }
 }
 
