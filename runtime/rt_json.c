@@ -93,6 +93,17 @@ void rt_json_close(RtJson *j)
     j->first = false;
 }
 
+void rt_json_raw(RtJson *j, const char *key, const char *json)
+{
+    put_key(j, key);
+    put(j, json, strlen(json));
+}
+
+void rt_json_bytes(RtJson *j, const char *text, size_t length)
+{
+    put(j, text, length);
+}
+
 void rt_json_open_list(RtJson *j, const char *key)
 {
     put_key(j, key);

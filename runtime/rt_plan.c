@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* Stacks, libraries' buffers and code pages that a run touches beyond its start. */
-enum { TOUCHED = 700 << 10, TOUCHED_BY_THREAD = 40 << 10 };
+enum { TOUCHED = 700 << 10, TOUCHED_BY_THREAD = 40 << 10, REPORT = 160 << 10 };
 
 size_t rt_resident_bytes(void)
 {
@@ -51,7 +51,7 @@ static size_t loader_bytes(const MpcProgram *p)
 size_t rt_plan_without_data(const MpcProgram *p, int threads, size_t base_bytes)
 {
     return p->arena_bytes + p->scratch_bytes * (size_t)threads + loader_bytes(p) + base_bytes +
-           TOUCHED + TOUCHED_BY_THREAD * (size_t)(threads + p->n_loaders);
+           TOUCHED + REPORT + TOUCHED_BY_THREAD * (size_t)(threads + p->n_loaders);
 }
 
 static void print_part(const char *name, size_t bytes)

@@ -64,6 +64,7 @@ _Noreturn void rt_fail_with(MpcRun *r, const RtErr *e)
 {
     rt_progress_clear(r);
     rt_log_end(r, STATUS_failed, e->text);
+    rt_report_write(r);
     rt_unlock_folder(r->rt->out_dir ? r->rt->out_dir : "", r->rt->lock);
     rt_die(r->program, STATUS_failed, e);
 }
@@ -202,6 +203,7 @@ static int finish(MpcRun *r)
     rt_log_save(r, path, false);
     free(path);
     rt_log_end(r, status, signalled ? strsignal(signalled) : NULL);
+    rt_report_write(r);
     if (!status && !rt_checkpoint_finished(r, &e))
         rt_fail_with(r, &e);
     rt_unlock_folder(rt->out_dir, rt->lock);
@@ -227,6 +229,7 @@ static int train(MpcRun *r)
     rt_resume_state(r);
     rt_log_start(r);
     rt_scalars_open(r);
+    rt_report_open(r);
     rt->saves.at = rt_seconds();
     rt->steps_done = rt->options.max_steps >= 0 && r->step >= rt->options.max_steps;
     r->program->run(r);

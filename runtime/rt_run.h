@@ -10,6 +10,7 @@
  * rt_resume.c     continuing from one
  * rt_progress.c   what the terminal shows
  * rt_predict.c    --predict, --export
+ * rt_report.c     report.html
  * rt_plan.c       --plan, --summary
  */
 #ifndef MPC_RT_RUN_H
@@ -69,6 +70,7 @@ typedef struct RtSaves {
     bool any;        /* there is one: written, or continued from */
 } RtSaves;
 
+typedef struct RtReport RtReport;
 typedef struct RtResume RtResume; /* the checkpoint that is continued from */
 
 struct MpcRuntime {
@@ -83,6 +85,7 @@ struct MpcRuntime {
     RtJson line;
     RtEvents events;                          /* fd < 0: none */
     RtProfile *profile;                       /* NULL: not wanted */
+    RtReport *report;                         /* NULL: no folder to write it into */
     double started, data_seconds, first_step; /* first_step < 0: not yet */
     double elapsed_before;                    /* seconds of the processes that this one continues */
     size_t base_bytes, plan_bytes;
@@ -185,6 +188,11 @@ void rt_scalars_open(MpcRun *r);
 void rt_scalars_begin(MpcRun *r);
 void rt_scalar(MpcRun *r, const char *group, const char *set, const char *name, double value);
 void rt_scalars_end(MpcRun *r);
+
+/* ---- rt_report.c ---- */
+void rt_report_open(MpcRun *r);
+void rt_report_refresh(MpcRun *r); /* between two things, often; written only when it is time */
+void rt_report_write(MpcRun *r);
 
 /* ---- rt_progress.c ---- */
 void rt_clock_start(RtClock *c);

@@ -122,6 +122,7 @@ void rt_pass_ends(MpcRun *r, MpcLoader *l)
     r->rt->open_passes--;
     r->rt->progress.passes_done++;
     rt_progress_pass_ends(r);
+    rt_report_refresh(r);
 }
 
 int64_t rt_epochs_begun(const MpcRun *r)
@@ -251,6 +252,7 @@ void mpc_eval_end(MpcRun *r, MpcEval *e, MpcLoader *l, double *values)
         rt_log_eval(r, e, values);
         rt_progress_eval(r, e, values);
     }
+    rt_report_refresh(r);
     if (in_training_pass(r))
         rt_clock_start(&p->training);
 }

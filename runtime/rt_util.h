@@ -65,7 +65,9 @@ typedef struct RtJson {
 void rt_json_start(RtJson *j);                 /* empties; the memory is kept */
 void rt_json_open(RtJson *j, const char *key); /* an object; key NULL inside nothing or an array */
 void rt_json_close(RtJson *j);
-void rt_json_open_list(RtJson *j, const char *key); /* its members have no keys */
+void rt_json_raw(RtJson *j, const char *key, const char *json); /* as it is */
+void rt_json_bytes(RtJson *j, const char *text, size_t length); /* without key or comma */
+void rt_json_open_list(RtJson *j, const char *key);             /* its members have no keys */
 void rt_json_close_list(RtJson *j);
 void rt_json_text(RtJson *j, const char *key, const char *value); /* value NULL: null */
 void rt_json_number(RtJson *j, const char *key,

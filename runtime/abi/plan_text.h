@@ -136,16 +136,12 @@ static inline void plan_share(FILE *out, const MpcPlan *p, const char *name, int
             p->arena > 0 ? 100.0 * (double)bytes / (double)p->arena : 0.0, each);
 }
 
-/* What the arena holds when it is fullest. */
-static inline void plan_totals(FILE *out, const MpcPlan *p)
+/* What the arena holds when it is fullest, by use; the sum. */
+static inline int64_t plan_at_fullest(const MpcPlan *p, int64_t of[MPC_USES])
 {
-    static const char *const plural[] = {
-#define USE(name, words) words,
-        MPC_PLAN_USES(USE)
-#undef USE
-    };
-    int64_t of[MPC_USES] = {0}, used = 0;
+    int64_t used = 0;
     int at = plan_largest(p);
+    memset(of, 0, MPC_USES * sizeof *of);
     for (int i = 0; i < p->nrows; i++) {
         const MpcPlanRow *r = &p->rows[i];
         int moment = at >= 0 ? p->graphs[at].fullest : 0;
@@ -154,12 +150,24 @@ static inline void plan_totals(FILE *out, const MpcPlan *p)
             used += r->bytes;
         }
     }
+    return used;
+}
+
+static const char *const plan_use_plural[] = {
+#define USE(name, words) words,
+    MPC_PLAN_USES(USE)
+#undef USE
+};
+
+static inline void plan_totals(FILE *out, const MpcPlan *p)
+{
+    int64_t of[MPC_USES], used = plan_at_fullest(p, of);
     char text[32];
     fprintf(out, "\n%-28s %14s        %7s   %10s\n", "the arena at its fullest", "", "share",
             "a parameter");
     for (int i = 0; i < MPC_USES; i++)
         if (of[i] > 0)
-            plan_share(out, p, plural[i], of[i]);
+            plan_share(out, p, plan_use_plural[i], of[i]);
     plan_share(out, p, "between buffers", p->arena - used);
     plan_share(out, p, "arena", p->arena);
     fprintf(out, "%-28s %14s bytes  the plan is %.1f %% above it\n", "lower bound",
