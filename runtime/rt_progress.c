@@ -393,11 +393,11 @@ void rt_progress_done(MpcRun *r, int status)
         return;
     if (isatty(STDOUT_FILENO) == 1)
         printf("%" PRId64 " steps (%" PRId64
-               " skipped) in %.1f s; wrote %s/{model.safetensors,log.jsonl}\n",
+               " skipped) in %.1f s; wrote %s/{model.safetensors,log.jsonl,report.html}\n",
                r->step, r->skips, seconds, rt->out_dir);
     else
         printf("done status=%d steps=%" PRId64 " skips=%" PRId64 " seconds=%.2f "
-               "model=%s/model.safetensors log=%s/log.jsonl\n",
-               status, r->step, r->skips, seconds, rt->out_dir, rt->out_dir);
+               "model=%s/model.safetensors log=%s/log.jsonl report=%s/report.html\n",
+               status, r->step, r->skips, seconds, rt->out_dir, rt->out_dir, rt->out_dir);
     fflush(stdout);
 }

@@ -313,6 +313,12 @@ function chart(where, title, series, options = {}) {
   new ResizeObserver(() => { if (Math.abs(plot.clientWidth - width) > 1) render(); }).observe(plot);
 }
 
+/* An odd one would leave a hole beside it. */
+function widenLast(where) {
+  const halves = where.querySelectorAll(".card:not(.wide)");
+  if (halves.length % 2) halves[halves.length - 1].classList.add("wide");
+}
+
 /* ---- the run's curves ---- */
 
 const curves = run.curves, steps = curves.step;
@@ -373,8 +379,7 @@ function drawCurves() {
   if (scale) chart(where, "Loss scale", [scale], { two: true, marks, marksName: `${whole(run.overflows)} skipped update${run.overflows === 1 ? "" : "s"}` });
   const rate = curve("samples_per_s", "samples/s", 5, { smooth: true });
   if (rate) chart(where, "Throughput, samples/s", [rate], { zero: true });
-  const halves = where.querySelectorAll(".card:not(.wide)");
-  if (halves.length % 2) halves[halves.length - 1].classList.add("wide");
+  widenLast(where);
 }
 
 /* ---- header and tiles ---- */
@@ -518,6 +523,7 @@ drawMatrices();
 drawMemory();
 drawRun();
 drawOverflows();
+widenLast(byId("details"));
 drawTypes();
 byId("foot").textContent = `Made by mpc ${run.program.version}; written ${new Date(run.now.written * 1000).toLocaleString("sv-SE")}` +
   (curves.each > 1 ? `; every point of a curve stands for ${whole(curves.each)} records, the band reaches from the least to the greatest` : "") + ".";
