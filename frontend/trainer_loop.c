@@ -104,7 +104,10 @@ static void schedule(Loop *l)
     const char *total = limited(l)
                             ? "__max_steps__"
                             : arena_printf(l->m.arena, "__num_train_epochs__ * %s", updates(l));
-    const char *warmup = "__warmup_steps__";
+    const Ast *steps = t->value[KEY_warmup_steps];
+    const char *warmup = steps->kind == AST_float && steps->num < 1
+                             ? arena_printf(l->m.arena, "ceil(__warmup_steps__ * (%s))", total)
+                             : "__warmup_steps__";
     if (t->given[KEY_warmup_ratio] && trainer_is_zero(t, KEY_warmup_steps))
         warmup = arena_printf(l->m.arena, "ceil(__warmup_ratio__ * (%s))", total);
     Text *args = text_new(l->m.arena);

@@ -110,7 +110,7 @@ done
 run 0 'is finished \(step 225\)' "$digits" --resume "$tmp/term"
 run 2 'lr is 0.5, the run has 0.002' "$digits" --resume "$tmp/term" --lr 0.5 --epochs 9
 quietly "$mpc" -O0 "$tmp/loop.mpt" -o "$tmp/other" # to be refused before it trains
-run 1 "another model" "$tmp/other" --resume "$tmp/term" --data "$examples" --epochs 9
+run 1 "another model: (it has no tensor '|'[^']+' has the shape |it has a tensor ')" "$tmp/other" --resume "$tmp/term" --data "$examples" --epochs 9
 "$digits" --epochs 100000 --out "$tmp/long" >/dev/null 2>&1 &
 long=$!
 for ((i = 0; i < 100; i++)); do

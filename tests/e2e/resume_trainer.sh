@@ -84,6 +84,18 @@ grep -F "f1=$(printf '%.6g' "$first")" "$tmp/said" >/dev/null || fail "--init: o
 run 0 '' "$tmp/all" --data "$examples/data" --checkpoint-every never --max-steps 20 --out "$tmp/never"
 ls "$tmp"/never/checkpoints/step-* >/dev/null 2>&1 && fail "checkpoints in spite of never"
 
+# SIGTERM near the end, when the best weights are taken back: a checkpoint or the end, then what remains.
+took=$(field seconds end "$run")
+for share in 0.8 0.9 0.97; do
+    rm -rf "$tmp/term"
+    status=0
+    timeout --preserve-status -s TERM "$(awk "BEGIN { print $took * $share }")" \
+        "$tmp/all" --data "$examples/data" --out "$tmp/term" >"$tmp/said" 2>&1 || status=$?
+    ((status == 143 || status == 0)) || fail "SIGTERM after $share of a run: status $status: $(cat "$tmp/said")"
+    run 0 'continues|finished' "$tmp/all" --data "$examples/data" --resume "$tmp/term" --out "$tmp/term"
+    same_weights "$run" "$tmp/term" "SIGTERM after $share of a run"
+done
+
 # In another folder the best weights come along.
 quietly "$tmp/all" --data "$examples/data" --resume "$tmp/short" --max-steps 100000 --out "$tmp/elsewhere"
 same_weights "$run" "$tmp/elsewhere" "continued in another folder"
