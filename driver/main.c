@@ -159,7 +159,7 @@ static bool front(Job *j, int *status)
         *status = print_text(j, out);
         return false;
     }
-    file = frontend_expand_trainer(j->arena, j->diag, file);
+    file = frontend_expand_levels(j->arena, j->diag, file);
     if (diag_failed(j->diag)) {
         return false;
     }

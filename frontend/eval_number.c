@@ -234,6 +234,15 @@ bool host_is_static(const HostExpr *e)
     return true;
 }
 
+bool host_is_constant(const HostExpr *e)
+{
+    bool asks = e->kind == HE_call && e->nin == 0;
+    for (int i = 0; i < e->nin; i++) {
+        asks = asks || !host_is_constant(e->in[i]);
+    }
+    return e->kind != HE_var && !asks;
+}
+
 bool host_mentions(const HostExpr *e, const char *var)
 {
     if (e->kind == HE_var && str_eq(e->text, var)) {

@@ -21,9 +21,9 @@ void frontend_print_tokens(Arena *a, Diag *d, const SourceFile *source, Text *ou
 /* The file in its canonical layout (mpc fmt); false after errors. */
 bool frontend_format(Arena *a, Diag *d, const SourceFile *source, Text *out);
 
-/* Rewrites each trainer block to the explicit loop; the result is a new file whose other items are
- * shared with the old one. A file without one comes back as it is. */
-AstFile *frontend_expand_trainer(Arena *a, Diag *d, const AstFile *file);
+/* Rewrites a trainer block, and statements with an accelerator, to the explicit loop; the result is a new file
+ * whose other items are shared with the old one. */
+AstFile *frontend_expand_levels(Arena *a, Diag *d, const AstFile *file);
 
 /* `-D NAME=VALUE`: other defaults of options. */
 typedef struct LowerOptions {
@@ -33,7 +33,7 @@ typedef struct LowerOptions {
 } LowerOptions;
 
 /* The program as IR: graphs, host program, declarations. NULL after an error. The file has no trainer block
- * any more (frontend_expand_trainer). */
+ * or accelerator any more (frontend_expand_levels). */
 Module *frontend_lower(Arena *a, Diag *d, const AstFile *file, const LowerOptions *options);
 
 /* The embedded standard library: its files in order, name and text (--emit=std). */

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "frontend/accelerator.h"
 #include "frontend/frontend.h"
 
 void loop_line(Loop *l, TrainerKey key, const char *fmt, ...)
@@ -129,7 +130,7 @@ static AstList expand(Loop *l, const Ast *block)
     return file->root->list;
 }
 
-AstFile *frontend_expand_trainer(Arena *a, Diag *d, const AstFile *file)
+AstFile *frontend_expand_levels(Arena *a, Diag *d, const AstFile *file)
 {
     AstFile *out = ARENA_NEW(a, AstFile);
     AstMaker m = {.arena = a, .diag = d};
@@ -152,5 +153,5 @@ AstFile *frontend_expand_trainer(Arena *a, Diag *d, const AstFile *file)
         }
     }
     out->root = ast_decl(&m, AST_file, file->root->loc, NULL, items, (AstList){0});
-    return out;
+    return accel_expand(a, d, out);
 }

@@ -397,6 +397,7 @@ Val host_fold(Lower *l, Val v, FoldUse use, Loc loc); /* to a compile-time numbe
 bool host_is_static(const HostExpr *e);               /* options and numbers only */
 bool val_int_of(Lower *l, Val v, const char *what, Loc loc, int64_t *out);
 bool val_float_of(Lower *l, Val v, const char *what, Loc loc, double *out);
+bool host_is_constant(const HostExpr *e); /* in a run: lengths of loaders and data, too */
 bool host_mentions(const HostExpr *e, const char *var);
 
 /* ---- lower_args.c ---------------------------------------------------------------------------------- */

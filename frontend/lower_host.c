@@ -100,8 +100,7 @@ void global_set(Lower *l, const char *name, Val v, Loc loc)
     bool number = val_is_number(v) || v.kind == VAL_str || v.kind == VAL_host;
     if (host_name_varies(l, name) && (number || v.kind == VAL_tensor)) {
         set_variable(l, name, v, loc);
-    } else if (v.kind == VAL_host && !host_is_static(v.host) && v.host->kind != HE_len &&
-               v.host->kind != HE_count) {
+    } else if (v.kind == VAL_host && !host_is_constant(v.host)) {
         set_variable(l, name, v, loc); /* what it depends on may change later */
     } else {
         scope_set(l->arena, &l->globals, name, named(l, v, name));

@@ -214,30 +214,37 @@ static bool declare_group(Lower *l, Call *c, const Decl *optimizer, const Instan
     return set_hypers(l, c, d);
 }
 
+typedef struct Grouping {
+    const Decl *optimizer;
+    const Instance *model;
+    int n;
+    bool *taken;
+} Grouping;
+
+/* A group, or a list of groups. */
+static bool declare_groups(Lower *l, Grouping *g, Val v, Loc loc)
+{
+    if (v.kind == VAL_group) {
+        return declare_group(l, v.group, g->optimizer, g->model, ++g->n, g->taken);
+    }
+    if (v.kind != VAL_list && v.kind != VAL_tuple) {
+        if (!val_is_poison(v)) {
+            lower_error(l, loc, "groups is a list of group(\"pattern\", ...), but here is %s",
+                        val_describe(l, v));
+        }
+        return false;
+    }
+    bool fine = true;
+    for (int i = 0; i < v.list->n && fine; i++) {
+        fine = declare_groups(l, g, v.list->at[i], loc);
+    }
+    return fine;
+}
+
 bool params_groups(Lower *l, Call *c, int arg, const Decl *optimizer, const Instance *model)
 {
-    Val v = c->args[arg];
-    if (v.kind == VAL_none) {
-        return true;
-    }
-    Values one = {1, 1, &v};
-    const Values *groups = v.kind == VAL_list || v.kind == VAL_tuple ? v.list : &one;
-    bool *taken = ARENA_ARRAY(l->arena, bool, l->m->ntensors + 1);
-    for (int i = 0; i < groups->n; i++) {
-        if (groups->at[i].kind != VAL_group) {
-            if (val_is_poison(groups->at[i])) {
-                return false;
-            }
-            lower_error(l, c->locs[arg],
-                        "groups is a list of group(\"pattern\", ...), but here is %s",
-                        val_describe(l, groups->at[i]));
-            return false;
-        }
-        if (!declare_group(l, groups->at[i].group, optimizer, model, i + 1, taken)) {
-            return false;
-        }
-    }
-    return true;
+    Grouping g = {optimizer, model, 0, ARENA_ARRAY(l->arena, bool, l->m->ntensors + 1)};
+    return c->args[arg].kind == VAL_none || declare_groups(l, &g, c->args[arg], c->locs[arg]);
 }
 
 /* ---- optimizers ------------------------------------------------------------------------------------ */

@@ -6,6 +6,20 @@
  */
 #include "frontend/loops.h"
 
+/* ", groups = [...]" or nothing: the user's, and behind them the vectors, which do not decay. */
+static const char *groups(Loop *l)
+{
+    Trainer *t = &l->t;
+    bool decays = t->given[KEY_weight_decay] && !trainer_is_zero(t, KEY_weight_decay);
+    const char *own = t->given[KEY_groups] ? "__groups__" : "";
+    const char *vectors = decays && trainer_is(t, KEY_weight_decay_of, "matrices")
+                              ? "group(max_ndim = 1, weight_decay = 0.0)"
+                              : "";
+    if (!*vectors)
+        return *own ? ", groups = __groups__" : "";
+    return arena_printf(l->m.arena, ", groups = [%s%s%s]", own, *own ? ", " : "", vectors);
+}
+
 static void optimizer(Loop *l)
 {
     Trainer *t = &l->t;
@@ -21,6 +35,7 @@ static void optimizer(Loop *l)
         text_puts(args, ", eps = __adam_epsilon__");
     if (adamw || t->given[KEY_weight_decay])
         text_puts(args, ", weight_decay = __weight_decay__"); /* AdamW's own default is not 0 */
+    text_puts(args, groups(l));
     loop_line(l, KEY_optim, "%s = %s(%s, lr = __learning_rate__%s)", l->optimizer,
               sgd     ? "SGD"
               : adamw ? "AdamW"
@@ -148,6 +163,8 @@ static void setup(Loop *l)
     if (limited(l))
         loop_line(l, KEY_max_steps, "set_max_steps(__max_steps__)");
     loop_line(l, KEY_model, "%s = __model__", l->model);
+    if (t->given[KEY_freeze])
+        loop_line(l, KEY_freeze, "freeze(%s, __freeze__)", l->model);
     optimizer(l);
     const char *order = !t->given[KEY_sampler]     ? ", shuffle = __shuffle__"
                         : t->given[KEY_sampled_by] ? ", sampler = __sampler__, sampled_by = "

@@ -27,7 +27,7 @@ static Lowered lower_with(const char *text, const LowerOptions *options)
     AstFile *file =
         frontend_parse(r.arena, d, source_from_text(r.arena, "t.mpt", text, strlen(text)));
     if (!diag_failed(d)) {
-        file = frontend_expand_trainer(r.arena, d, file);
+        file = frontend_expand_levels(r.arena, d, file);
     }
     if (!diag_failed(d)) {
         r.m = frontend_lower(r.arena, d, file, options);

@@ -67,7 +67,7 @@ static void examples_come_back(void **state)
         AstFile *file = frontend_parse(a, d, s);
         assert_string_equal(diag_text(d), "");
         round_trip(a, file);
-        file = frontend_expand_trainer(a, d, file);
+        file = frontend_expand_levels(a, d, file);
         assert_string_equal(diag_text(d), "");
         file->comments.n = 0; /* a loop's lines are not the source's */
         round_trip(a, file);
@@ -89,7 +89,7 @@ static void trainer_is_the_loop(void **state)
     static const char *const names[] = {"fashion_mlp", "fashion_loop"};
     for (int i = 0; i < 2; i++) {
         SourceFile *s = source_read(a, d, arena_printf(a, "%s/examples/%s.mpt", root, names[i]));
-        files[i] = frontend_expand_trainer(a, d, frontend_parse(a, d, s));
+        files[i] = frontend_expand_levels(a, d, frontend_parse(a, d, s));
     }
     assert_string_equal(diag_text(d), "");
     AstList x = files[0]->root->list, y = files[1]->root->list;
@@ -195,7 +195,7 @@ static void nothing_crashes(void **state)
         AstFile *file = parse(a, d, t->at);
         assert_non_null(file->root);
         if (!diag_failed(d)) {
-            file = frontend_expand_trainer(a, d, file);
+            file = frontend_expand_levels(a, d, file);
             if (!diag_failed(d))
                 round_trip(a, file);
         }
