@@ -34,30 +34,14 @@ int data_set_number(Emit *e, const char *name)
     ICE("no data set %s", name);
 }
 
-/* "image: u8[28, 28]" */
 static FieldDecl parse_field(Emit *e, const char *text)
 {
     FieldDecl f = {0};
-    const char *colon = strchr(text, ':');
-    size_t n = colon != NULL ? (size_t)(colon - text) : strlen(text);
-    while (n > 0 && text[n - 1] == ' ') {
-        n--;
+    size_t n;
+    if (!field_of_text(text, &n, &f.dtype, &f.dims)) {
+        ICE("%s is no field", text);
     }
     f.name = arena_strndup(e->arena, text, n);
-    const char *at = colon != NULL ? colon + 1 : "f32";
-    while (*at == ' ') {
-        at++;
-    }
-    n = strcspn(at, "[ ");
-    if (!dtype_find(arena_strndup(e->arena, at, n), &f.dtype)) {
-        ICE("field %s has no known type", text);
-    }
-    at = strchr(at, '[');
-    while (at != NULL && *at != ']' && f.dims.rank < MAX_RANK) {
-        char *end;
-        f.dims.d[f.dims.rank++] = dim_of(strtoll(at + 1, &end, 10));
-        at = strpbrk(end, ",]");
-    }
     return f;
 }
 

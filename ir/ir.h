@@ -529,6 +529,9 @@ Tensor *module_find_tensor(const Module *m, const char *name);
 const Tensor *module_before(const Module *m, const Graph *g, const Tensor *t);
 void module_graph(Module *m, Graph *g);
 Graph *module_find_graph(const Module *m, const char *name);
+/* Reads "image: u8[28, 28]", an entry of a data set's fields: length of the name, type and dims of a sample. */
+bool field_of_text(const char *text, size_t *name_len, DType *dtype, Dims *dims);
+int64_t data_record_bytes(const Decl *data); /* all fields of a sample */
 /* What prepares the loader's batches; NULL: they are the fields as they are read. */
 const Graph *loader_prepare(const Module *m, const Decl *loader);
 HostVar *module_find_var(const Module *m, const char *name);

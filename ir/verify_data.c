@@ -1,7 +1,6 @@
 /* verify_data.c: what graphs take from batches against what data sets and prepare graphs give. */
 #include "ir/verify.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "ir/base/strutil.h"
@@ -10,46 +9,6 @@ typedef struct Field {
     DType dtype;
     Dims dims; /* of one sample */
 } Field;
-
-/* "image: u8[28, 28]"; the name's length through *name_len. False: it is no field. */
-static bool read_field(const char *text, size_t *name_len, Field *f)
-{
-    *f = (Field){0};
-    const char *colon = strchr(text, ':');
-    if (colon == NULL || colon == text) {
-        return false;
-    }
-    *name_len = (size_t)(colon - text);
-    while (*name_len > 0 && text[*name_len - 1] == ' ') {
-        --*name_len;
-    }
-    const char *at = colon + 1 + strspn(colon + 1, " ");
-    char type[16];
-    size_t n = strcspn(at, "[ ");
-    if (n == 0 || n >= sizeof type) {
-        return false;
-    }
-    memcpy(type, at, n);
-    type[n] = 0;
-    at += n;
-    if (!dtype_find(type, &f->dtype) || f->dtype == DT_grads) {
-        return false;
-    }
-    if (*at == 0) {
-        return true;
-    }
-    do {
-        char *end;
-        long long k = strtoll(at + 1, &end, 10);
-        if (*at != (f->dims.rank == 0 ? '[' : ',') || end == at + 1 || k < 1 ||
-            f->dims.rank == MAX_RANK - 1) {
-            return false;
-        }
-        f->dims.d[f->dims.rank++] = dim_of(k);
-        at = end + strspn(end, " ");
-    } while (*at == ',');
-    return at[0] == ']' && at[1] == 0;
-}
 
 /* The data set whose files a part of it has. Parts are of earlier ones (verify_data), so this ends.
  */
@@ -67,7 +26,7 @@ static bool find_raw(const Module *m, const Decl *data, const char *name, Field 
     const Attr *fields = source != NULL ? attrs_find(&source->attrs, ATTR_fields) : NULL;
     for (int i = 0; fields != NULL && i < fields->strs.n; i++) {
         size_t n;
-        if (read_field(fields->strs.v[i], &n, f) && strlen(name) == n &&
+        if (field_of_text(fields->strs.v[i], &n, &f->dtype, &f->dims) && strlen(name) == n &&
             strncmp(fields->strs.v[i], name, n) == 0) {
             return true;
         }
@@ -159,7 +118,7 @@ void verify_data(Verify *v, const Decl *d)
     for (int i = 0; fields != NULL && i < fields->strs.n; i++) {
         Field f;
         size_t n;
-        if (!read_field(fields->strs.v[i], &n, &f)) {
+        if (!field_of_text(fields->strs.v[i], &n, &f.dtype, &f.dims)) {
             verify_fail(v, d->loc, "data %s: '%s' is no field", d->name, fields->strs.v[i]);
         }
     }

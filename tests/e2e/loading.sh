@@ -94,6 +94,11 @@ head -c 5000 good/two.bin >odd/two.bin
 run 1 "two.bin' has 5000 bytes, which are no whole number of records of 3073 bytes" \
     ./cells --data odd --out run_odd
 grep 'records take 3073 bytes' said >/dev/null || fail "odd: no hint"
+cp cells.mpt odd
+run 2 'two\.bin has 5000 bytes, which are no whole number of records of 3073' \
+    "$mpc" odd/cells.mpt --check-data --stop-after=infer
+cp cells.mpt gz
+quietly "$mpc" gz/cells.mpt --check-data --stop-after=infer
 data label 2 1
 printf '\7' | dd of=label/two.bin conv=notrunc status=none
 run 1 "two.bin', row 1 .*label is 7, but the model has 3 classes" ./cells --data label --out run_label
