@@ -63,7 +63,18 @@ static Val share(Lower *l, Node *hit, Node *logits, const char *key, Metric metr
 {
     Node *counted = unless_nan(l, op_cast(l, hit, DT_f32), logits, NAN);
     Node *mean = op_reduce(l, OP_mean, counted, -1, NULL, false);
-    return mean == NULL ? val_poison() : measured(l, val_of_node(l, mean), key, metric, mean, NULL);
+    if (mean == NULL) {
+        return val_poison();
+    }
+    /* A share of labels is counted exactly where it is known how many a sample has. */
+    Dim all, each;
+    bool known = dims_count(&counted->dims, &all) && counted->dims.rank > 0 &&
+                 dim_div(all, counted->dims.d[0], &each) && dim_is_const(each);
+    Val v = measured(l, val_of_node(l, mean), key, known ? metric : METRIC_mean, mean, NULL);
+    if (known && each.k > 1) {
+        attrs_set_int(l->arena, &v.measure->attrs, ATTR_classes, each.k);
+    }
+    return v;
 }
 
 static Val accuracy(Lower *l, Call *c)

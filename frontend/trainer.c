@@ -255,6 +255,27 @@ static Ast *default_of(AstMaker *m, TrainerKey key, Loc loc)
     }
 }
 
+static void check_at_least_1(AstMaker *m, const Trainer *t)
+{
+    static const TrainerKey some[] = {
+        KEY_gradient_accumulation_steps,
+        KEY_per_device_train_batch_size,
+        KEY_per_device_eval_batch_size,
+        KEY_eval_steps,
+        KEY_logging_steps,
+        KEY_save_steps,
+        KEY_save_total_limit,
+        KEY_early_stopping_patience,
+        KEY_lr_step_size,
+    };
+    for (int i = 0; i < COUNT(some); i++) {
+        const Ast *n = t->given[some[i]];
+        bool negative = n && n->kind == AST_unary && n->op == AST_OP_neg;
+        if (n && (negative || (n->kind == AST_int && n->ival < 1)))
+            diag_error(m->diag, n->loc, "%s is at least 1", keys[some[i]].name);
+    }
+}
+
 /* What no single key can be wrong about. */
 static bool check_together(AstMaker *m, const Trainer *t)
 {
@@ -263,10 +284,7 @@ static bool check_together(AstMaker *m, const Trainer *t)
     for (int i = 0; i < COUNT(required); i++)
         if (!t->given[required[i]])
             diag_error(m->diag, t->block->loc, "trainer needs a %s", keys[required[i]].name);
-    const Ast *grad = t->given[KEY_gradient_accumulation_steps];
-    bool negative = grad && grad->kind == AST_unary && grad->op == AST_OP_neg;
-    if (grad && (negative || (grad->kind == AST_int && grad->ival < 1)))
-        diag_error(m->diag, grad->loc, "gradient_accumulation_steps is at least 1");
+    check_at_least_1(m, t);
     if (trainer_flag(t, KEY_fp16) && trainer_flag(t, KEY_bf16))
         diag_error(m->diag, t->loc[KEY_bf16], "fp16 and bf16 exclude each other");
     bool sgd = trainer_is(t, KEY_optim, "sgd");

@@ -40,11 +40,16 @@ static void count_number(double *cells, const MpcMetric *m, const MpcSeen *s, in
     cells[0] += s->number * (double)n;
 }
 
+/* Labels of a sample: 1, or those of a text. */
+static double each(const MpcMetric *m)
+{
+    return m->n > 1 ? (double)m->n : 1;
+}
+
 /* A share of n samples is a whole number of hits, whatever f32 made of the quotient. */
 static void count_share(double *cells, const MpcMetric *m, const MpcSeen *s, int64_t n)
 {
-    double hits = s->number * (double)n;
-    (void)m;
+    double hits = s->number * ((double)n * each(m));
     cells[0] += isfinite(hits) ? rint(hits) : hits;
 }
 
@@ -203,8 +208,15 @@ static double finish_mean(const double *cells, const MpcMetric *m, int64_t sampl
     return cells[0] / (double)samples;
 }
 
-#define finish_accuracy finish_mean
-#define finish_top_k_accuracy finish_mean
+static double finish_accuracy(const double *cells, const MpcMetric *m, int64_t samples)
+{
+    return cells[0] / ((double)samples * each(m));
+}
+
+static double finish_top_k_accuracy(const double *cells, const MpcMetric *m, int64_t samples)
+{
+    return finish_accuracy(cells, m, samples);
+}
 
 /* Where the target does not vary, 1 for no error and else 0. */
 static double finish_r2(const double *cells, const MpcMetric *m, int64_t samples)

@@ -361,7 +361,8 @@ void rt_progress_eval(MpcRun *r, const MpcEval *e, const double *values)
 static void show_table(const MpcRun *r)
 {
     const RtProgress *p = &r->rt->progress;
-    enum { MOST = 20 };
+    const MpcProgram *m = r->program;
+    enum { MOST = 20, NAME = 16 };
     int width = 5;
     if (!p->table_of || p->table_n > MOST || rt_signal())
         return;
@@ -369,12 +370,15 @@ static void show_table(const MpcRun *r)
         int digits = snprintf(NULL, 0, "%.0f", p->table[i]);
         width = digits + 1 > width ? digits + 1 : width;
     }
-    printf("confusion matrix of %s: a row for each label, a column for each answer\n%6s",
-           p->table_of, "");
+    const char *const *names = m->n_classes == p->table_n ? m->classes : NULL;
+    printf("confusion matrix of %s: a row for each label, a column for each answer\n%*s",
+           p->table_of, names ? 6 + NAME : 6, "");
     for (int64_t k = 0; k < p->table_n; k++)
         printf("%*" PRId64, width, k);
     for (int64_t i = 0; i < p->table_n; i++) {
         printf("\n%6" PRId64, i);
+        if (names)
+            printf(" %-*.*s", NAME - 1, NAME - 1, names[i]);
         for (int64_t k = 0; k < p->table_n; k++)
             printf("%*.0f", width, p->table[i * p->table_n + k]);
     }

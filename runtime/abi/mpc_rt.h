@@ -410,7 +410,7 @@ typedef struct MpcMetric {
     const char *name; /* log key */
     MpcMetricKind kind;
     MpcAverage average;
-    int64_t n; /* classes, or numbers in a sample */
+    int64_t n; /* classes, or numbers in a sample; of shares: labels of a sample, 0 for one */
 } MpcMetric;
 
 /* What a batch gave for a metric: a number, or rows. */

@@ -39,6 +39,17 @@ pb, rb, fb = evaluate(table, batch_size = size) {
     y = model(batch.logits[:, 0:1]) - 2
     precision(y, batch.bin), recall(y, batch.bin), f1(y, batch.bin)
 }
+bad, bad_f1, bad_top, bad_mse = evaluate(table, batch_size = size) {
+    y = log(model(batch.logits) - 1)
+    accuracy(y, batch.label), f1(y, batch.label), top_k_accuracy(y, batch.label, k = 3), \
+        mse(log(batch.x - 5), batch.t)
+}
+# Rows with several labels each: as many rows as there are labels.
+two, two_f1 = evaluate(table, batch_size = size) {
+    y = stack([model(batch.logits), 0 - model(batch.logits)], dim = 1)
+    label = stack([batch.label, batch.label], dim = 1)
+    accuracy(y, label), f1(y, label, average = "micro")
+}
 END
 quietly "$mpc" --cpu=generic -O0 "$tmp/metrics.mpt" -o "$tmp/metrics"
 for size in 8 7 1; do
@@ -48,6 +59,14 @@ for size in 8 7 1; do
 done
 cmp -s "$tmp/values8" "$tmp/values7" || fail "batches of 8 and 7: $(diff "$tmp/values8" "$tmp/values7")"
 cmp -s "$tmp/values8" "$tmp/values1" || fail "batches of 8 and 1: $(diff "$tmp/values8" "$tmp/values1")"
+
+# A row whose logits are no numbers is never averaged away.
+sed -n 3p "$tmp/values8" | grep -F '"accuracy":"nan","f1":"nan","top_3_accuracy":"nan","mse":"nan"' >/dev/null ||
+    fail "logits that are no numbers: $(sed -n 3p "$tmp/values8")"
+sed -n 4p "$tmp/values8" | sed -E 's/.*"accuracy":([^,]*),"f1":([^,]*),.*/\1 \2/' | {
+    read -r a b
+    holds "$a - $b < 1e-12 && $b - $a < 1e-12" || fail "two labels a row: $a, $b"
+}
 
 # The same by loops over rows and classes.
 awk -F, 'NR > 1 {
