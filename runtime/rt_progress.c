@@ -141,11 +141,11 @@ static double shown_loss(const RtProgress *p)
     return p->loss_sum / (double)p->loss_n;
 }
 
-static void add_bar(Line *l, double share)
+static void add_bar(Line *l, int cells, double share)
 {
     static const char *const eighths[] = {" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-    double filled = share < 0 ? 0 : share > 1 ? BAR : share * BAR;
-    for (int i = 0; i < BAR; i++) {
+    double filled = share < 0 ? 0 : share > 1 ? cells : share * cells;
+    for (int i = 0; i < cells; i++) {
         double part = filled - i;
         add(l, "%s", part >= 1 ? "█" : eighths[part <= 0 ? 0 : (int)(part * 8)]);
     }
@@ -160,42 +160,115 @@ static size_t columns_of(const char *text)
     return n;
 }
 
-static void draw_bar(MpcRun *r)
+/* What stands behind the bar; where the terminal is narrow, parts of the highest rank go first. */
+typedef struct Part {
+    char text[64];
+    int rank;
+} Part;
+
+enum { RANK_loss, RANK_eta, RANK_count, RANK_values, RANK_lr, RANK_rate, RANK_scale, RANKS };
+enum { PARTS_MOST = RT_SHOWN_VALUES + RANKS };
+
+static void part(Part *parts, int *n, int rank, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static void part(Part *parts, int *n, int rank, const char *format, ...)
 {
-    RtProgress *p = &r->rt->progress;
+    __builtin_va_list args;
+    __builtin_va_start(args, format);
+    vsnprintf(parts[*n].text, sizeof parts[*n].text, format, args);
+    __builtin_va_end(args);
+    parts[(*n)++].rank = rank;
+}
+
+static int bar_parts(const MpcRun *r, Part *parts)
+{
+    const RtProgress *p = &r->rt->progress;
     const MpcStep *s = &r->rt->last;
-    Line l = {.used = 0};
-    char a[RT_NUMBER_CHARS];
     double seconds = rt_clock_read(&p->training), left = rt_progress_remaining(r, rt_seconds());
+    char a[RT_NUMBER_CHARS];
+    int n = 0;
+    part(parts, &n, RANK_count, "%" PRId64 "/%" PRId64, p->batch, p->batches);
+    if (p->loss_n)
+        part(parts, &n, RANK_loss, "loss %s", short_number(a, shown_loss(p)));
+    for (int i = 0; i < p->n_values; i++)
+        part(parts, &n, RANK_values, "%s %s", p->name[i], short_number(a, p->value[i]));
+    if (s->has_lr)
+        part(parts, &n, RANK_lr, "lr %.1e", s->lr);
+    if (s->has_scale)
+        part(parts, &n, RANK_scale, "scale %.6g", s->scale);
+    if (seconds > 0)
+        part(parts, &n, RANK_rate, "%s samples/s",
+             rt_count_text(a, (int64_t)((double)p->samples / seconds)));
+    if (left >= 0) {
+        Line time = {.used = 0};
+        add_time(&time, left);
+        part(parts, &n, RANK_eta, "ETA %s", time.text);
+    }
+    return n;
+}
+
+static size_t parts_columns(const Part *parts, int n)
+{
+    size_t columns = 0;
+    for (int i = 0; i < n; i++)
+        columns += 2 + columns_of(parts[i].text);
+    return columns;
+}
+
+/* The last one of the highest rank; -1: there is only the loss. */
+static int worst_part(const Part *parts, int n)
+{
+    int worst = -1;
+    for (int i = 0; i < n; i++)
+        if (parts[i].rank > RANK_loss && (worst < 0 || parts[i].rank >= parts[worst].rank))
+            worst = i;
+    return worst;
+}
+
+/* Half a bar is better than a part less, but the remaining time better than more than a few cells. */
+static int fit_parts(Part *parts, int *n, size_t room)
+{
+    int cells = BAR;
+    while (cells && (size_t)cells + parts_columns(parts, *n) > room) {
+        int worst = worst_part(parts, *n);
+        int least = worst < 0 ? 0 : parts[worst].rank > RANK_eta ? BAR / 2 : BAR / 5;
+        if (cells > least) {
+            cells--;
+        } else {
+            memmove(parts + worst, parts + worst + 1, (size_t)(*n - worst - 1) * sizeof *parts);
+            --*n;
+        }
+    }
+    return cells;
+}
+
+void rt_progress_bar(const MpcRun *r, char *text, size_t size)
+{
+    const RtProgress *p = &r->rt->progress;
+    Line l = {.used = 0};
+    Part parts[PARTS_MOST];
+    int n = bar_parts(r, parts);
     add(&l, "epoch %" PRId64, r->epoch + 1);
     if (p->epochs >= 0)
         add(&l, "/%" PRId64, p->epochs);
-    add(&l, "  ");
-    add_bar(&l, p->batches ? (double)p->batch / (double)p->batches : 0);
-    add(&l, "  %" PRId64 "/%" PRId64, p->batch, p->batches);
-    if (p->loss_n)
-        add(&l, "  loss %s", short_number(a, shown_loss(p)));
-    for (int i = 0; i < p->n_values; i++)
-        add(&l, "  %s %s", p->name[i], short_number(a, p->value[i]));
-    if (s->has_lr)
-        add(&l, "  lr %.1e", s->lr);
-    if (s->has_scale)
-        add(&l, "  scale %.6g", s->scale);
-    if (seconds > 0)
-        add(&l, "  %s samples/s", rt_count_text(a, (int64_t)((double)p->samples / seconds)));
-    if (left >= 0) {
-        add(&l, "  ETA ");
-        add_time(&l, left);
+    size_t begin = columns_of(l.text) + 2, width = (size_t)p->columns - 1;
+    int cells = fit_parts(parts, &n, width > begin ? width - begin : 0);
+    if (cells) {
+        add(&l, "  ");
+        add_bar(&l, cells, p->batches ? (double)p->batch / (double)p->batches : 0);
     }
-    while (l.used && columns_of(l.text) >= (size_t)p->columns) {
-        do
-            l.used--;
-        while (l.used && ((unsigned char)l.text[l.used] & 0xc0) == 0x80);
-        l.text[l.used] = 0;
-    }
-    fprintf(stderr, "\r\033[K%s", l.text);
+    for (int i = 0; i < n; i++)
+        add(&l, "  %s", parts[i].text);
+    snprintf(text, size, "%s", l.text);
+}
+
+static void draw_bar(MpcRun *r)
+{
+    char text[LINE];
+    rt_progress_bar(r, text, sizeof text);
+    fprintf(stderr, "\r\033[K%s", text);
     fflush(stderr);
-    p->bar_shown = true;
+    r->rt->progress.bar_shown = true;
 }
 
 static void print_line(MpcRun *r)

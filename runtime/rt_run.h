@@ -198,6 +198,8 @@ void rt_report_write(MpcRun *r);
 void rt_clock_start(RtClock *c);
 void rt_clock_stop(RtClock *c);
 double rt_clock_read(const RtClock *c);
+/* The bar and what stands beside it, no wider than the terminal: narrower bars first, then fewer parts. */
+void rt_progress_bar(const MpcRun *r, char *text, size_t size);
 void rt_progress_start(MpcRun *r);
 void rt_progress_tick(MpcRun *r); /* often; shows something only when it is time */
 void rt_progress_pass_ends(MpcRun *r);

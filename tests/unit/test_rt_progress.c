@@ -78,8 +78,48 @@ static void whole_runs(void **state)
         estimates(&plans[i]);
 }
 
+static size_t columns_of(const char *text)
+{
+    size_t n = 0;
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+/* Wide: everything. Narrow: no part is cut, and the loss and the remaining time stay longest. */
+static void bars_fit(void **state)
+{
+    (void)state;
+    MpcRuntime rt = {.lock = -1};
+    MpcRun run = {.program = &program, .rt = &rt, .epoch = 4};
+    static const Plan plan = {.evaluates = true};
+    char text[512];
+    set_clocks(&run, &plan, 450);
+    RtProgress *p = &rt.progress;
+    p->batch = 50;
+    p->loss_sum = 1.25;
+    p->loss_n = 1;
+    p->n_values = 1;
+    strcpy(p->name[0], "accuracy");
+    p->value[0] = 0.5;
+    rt.last = (MpcStep){.has_lr = true, .lr = 0.002, .has_scale = true, .scale = 65536};
+    for (int columns = 120; columns >= 24; columns--) {
+        p->columns = columns;
+        rt_progress_bar(&run, text, sizeof text);
+        if (columns_of(text) >= (size_t)columns)
+            fail_msg("%d columns: %zu: \"%s\"", columns, columns_of(text), text);
+        assert_true(strstr(text, "epoch 5/10"));
+        assert_true(strstr(text, "loss 1.250"));
+        assert_true(!strstr(text, "scale") || strstr(text, "scale 65536"));
+        assert_true(!strstr(text, "lr") || strstr(text, "lr 2.0e-03"));
+        assert_true(columns < 40 || strstr(text, "ETA "));
+        assert_true(columns < 110 || (strstr(text, "50/100") && strstr(text, "accuracy 0.500") &&
+                                      strstr(text, "scale 65536") && strstr(text, "samples/s")));
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(whole_runs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(whole_runs), cmocka_unit_test(bars_fit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
