@@ -111,6 +111,7 @@ static bool read_table(RtTable *t, RtErr *e)
     switch (t->decl->kind) {
     case MPC_DATA_idx: return rt_table_read_idx(t, e);
     case MPC_DATA_bin: return rt_table_read_bin(t, e);
+    case MPC_DATA_jsonl: return rt_table_read_jsonl(t, e);
     case MPC_DATA_csv:
     case MPC_DATA_tsv: break;
     }

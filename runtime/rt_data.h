@@ -42,6 +42,16 @@ bool rt_table_load(RtTable *t, const MpcData *decl, const RtPlaces *places, RtEr
 void rt_table_free(RtTable *t);
 bool rt_table_read_idx(RtTable *t, RtErr *e); /* files found, the rest empty */
 bool rt_table_read_csv(RtTable *t, RtErr *e);
+bool rt_table_read_jsonl(RtTable *t, RtErr *e);
+bool rt_is_jsonl(const char *path); /* by its first byte */
+
+/* A number in the type of a field; false: why it cannot be that, to be put behind the number. */
+enum { RT_FAULT = 64 };
+bool rt_is_floating(MpcDType dtype);
+bool rt_store_float(double v, MpcDType dtype, void *out, char fault[RT_FAULT]);
+bool rt_store_integer(int64_t v, MpcDType dtype, void *out, char fault[RT_FAULT]);
+bool rt_store_whole(double v, MpcDType dtype, void *out,
+                    char fault[RT_FAULT]); /* an integer type */
 bool rt_table_read_bin(RtTable *t, RtErr *e);
 /* Values of a field as a file of numbers has them, `rows` rows from `first` on: all finite, booleans 0 or 1. */
 bool rt_values_fit(const char *path, const MpcField *f, const unsigned char *data, int64_t first,

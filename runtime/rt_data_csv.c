@@ -245,44 +245,8 @@ static bool bad_cell(Csv *c, const Column *column, const char *cell, const char 
 static bool store_float(Csv *c, const Column *column, const char *cell, double v, MpcDType dtype,
                         unsigned char *out, RtErr *e)
 {
-    if (!isfinite(v))
-        return bad_cell(c, column, cell, "is not finite", e);
-    float f32 = (float)v, kept = f32;
-    mpc_f16 f16 = mpc_f64_to_f16(v);
-    mpc_bf16 bf16 = mpc_f64_to_bf16(v);
-    mpc_f8e4m3 f8e4m3 = mpc_f64_to_f8e4m3(v);
-    mpc_f8e5m2 f8e5m2 = mpc_f64_to_f8e5m2(v);
-    const void *from = &f32;
-    switch (dtype) {
-    case MPC_DT_f64: from = &v, kept = 0; break;
-    case MPC_DT_f16: from = &f16, kept = mpc_f16_to_f32(f16); break;
-    case MPC_DT_bf16: from = &bf16, kept = mpc_bf16_to_f32(bf16); break;
-    case MPC_DT_f8e4m3: from = &f8e4m3, kept = mpc_f8e4m3_to_f32(f8e4m3); break;
-    case MPC_DT_f8e5m2: from = &f8e5m2, kept = mpc_f8e5m2_to_f32(f8e5m2); break;
-    default: break;
-    }
-    if (!isfinite(kept)) {
-        char what[64];
-        snprintf(what, sizeof what, "is too large for %s", rt_dtype_name(dtype));
-        return bad_cell(c, column, cell, what, e);
-    }
-    memcpy(out, from, rt_dtype_bytes(dtype));
-    return true;
-}
-
-static bool is_floating(MpcDType dtype)
-{
-    static const bool floating[MPC_DT_COUNT] = {
-#define Float true
-#define Int false
-#define Bool false
-#define DTYPE(name, ctype, size, kind, st, doc) [MPC_DT_##name] = kind,
-#include "abi/dtypes.def"
-#undef Float
-#undef Int
-#undef Bool
-    };
-    return floating[dtype];
+    char what[RT_FAULT];
+    return rt_store_float(v, dtype, out, what) || bad_cell(c, column, cell, what, e);
 }
 
 static bool store_integer(Csv *c, const Column *column, const char *cell, size_t length,
@@ -290,38 +254,12 @@ static bool store_integer(Csv *c, const Column *column, const char *cell, size_t
 {
     int64_t v;
     double wide;
-    if (!rt_parse_int(cell, length, &v)) {
-        if (!rt_parse_double(cell, length, &wide))
-            return bad_cell(c, column, cell, "is not a number", e);
-        if (!isfinite(wide))
-            return bad_cell(c, column, cell, "is not finite", e);
-        if (wide != floor(wide))
-            return bad_cell(c, column, cell, "is not a whole number", e);
-        if (fabs(wide) >= 9007199254740992.0)
-            return bad_cell(c, column, cell, "is too large", e);
-        v = (int64_t)wide;
-    }
-    int64_t low = INT64_MIN, high = INT64_MAX;
-    switch (dtype) {
-    case MPC_DT_i32: low = INT32_MIN, high = INT32_MAX; break;
-    case MPC_DT_i8: low = INT8_MIN, high = INT8_MAX; break;
-    case MPC_DT_u8: low = 0, high = UINT8_MAX; break;
-    case MPC_DT_bool: low = 0, high = 1; break;
-    default: break;
-    }
-    if (v < low || v > high) {
-        char what[64];
-        snprintf(what, sizeof what, "does not fit %s", rt_dtype_name(dtype));
-        return bad_cell(c, column, cell, what, e);
-    }
-    int32_t i32 = (int32_t)v;
-    if (dtype == MPC_DT_i64)
-        memcpy(out, &v, sizeof v);
-    else if (dtype == MPC_DT_i32)
-        memcpy(out, &i32, sizeof i32);
-    else
-        *out = (unsigned char)v;
-    return true;
+    char what[RT_FAULT];
+    if (rt_parse_int(cell, length, &v))
+        return rt_store_integer(v, dtype, out, what) || bad_cell(c, column, cell, what, e);
+    if (!rt_parse_double(cell, length, &wide))
+        return bad_cell(c, column, cell, "is not a number", e);
+    return rt_store_whole(wide, dtype, out, what) || bad_cell(c, column, cell, what, e);
 }
 
 static bool store_cell(Csv *c, const Column *column, MpcDType dtype, unsigned char *out, RtErr *e)
@@ -331,7 +269,7 @@ static bool store_cell(Csv *c, const Column *column, MpcDType dtype, unsigned ch
     double v;
     if (strspn(cell, " \t") == length)
         return bad_cell(c, column, cell, "is empty: a number is missing", e);
-    if (!is_floating(dtype)) {
+    if (!rt_is_floating(dtype)) {
         if (dtype == MPC_DT_bool && (!strcmp(cell, "true") || !strcmp(cell, "false"))) {
             *out = cell[0] == 't';
             return true;

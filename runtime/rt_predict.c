@@ -1,5 +1,5 @@
 /* rt_predict.c: --predict: asks the model about the samples of a file and prints one JSON object a line. Samples
- * are read as the data declaration of the evaluation reads them; of its fields only those must be there that the
+ * are read as the data declaration of the evaluation reads them, or from JSON lines; of its fields only those must be there that the
  * answer follows from. --export: the weights as a file of their own. */
 #include "abi/scalar.h"
 #include "rt_run.h"
@@ -59,6 +59,12 @@ static bool widen(RtTable *table, const RtTable *read, const MpcData *full, cons
     return true;
 }
 
+static bool says_jsonl(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 6 && !strcmp(path + n - 6, ".jsonl");
+}
+
 static bool read_samples(MpcRun *r, RtTable *table, RtErr *e)
 {
     const MpcPredict *p = r->program->predict;
@@ -71,18 +77,21 @@ static bool read_samples(MpcRun *r, RtTable *table, RtErr *e)
     RtTable *read = rt_alloc_zero(1, sizeof *read);
     MpcData *narrow = rt_alloc(sizeof *narrow);
     *narrow = *full;
+    if (says_jsonl(r->rt->options.predict) || (full->kind != MPC_DATA_bin && rt_is_jsonl(path)))
+        narrow->kind = MPC_DATA_jsonl;
     bool *needs = rt_alloc((size_t)full->n_fields * sizeof *needs);
     /* A record without one of its fields would be another record. */
     for (int i = 0; i < full->n_fields; i++)
-        needs[i] = p->needs[i] || full->kind == MPC_DATA_bin;
+        needs[i] = p->needs[i] || narrow->kind == MPC_DATA_bin;
     keep_needed(narrow, needs);
     narrow->paths = &path;
     narrow->n_paths = 1;
-    if (full->kind == MPC_DATA_idx && narrow->n_fields != 1)
-        return rt_err(e,
-                      "--predict: a sample of %s has %d fields in files of their own; one file can "
-                      "be given",
-                      full->name, narrow->n_fields);
+    if (narrow->kind == MPC_DATA_idx && narrow->n_fields != 1)
+        return rt_err(
+            e,
+            "--predict: a sample of %s has %d fields in files of their own; JSON lines can hold "
+            "them",
+            full->name, narrow->n_fields);
     return rt_table_load(read, narrow, &here, e) && widen(table, read, full, needs);
 }
 

@@ -59,7 +59,13 @@ typedef struct MpcOption {
     bool fixed; /* compiled in (a layer's width): any other value is refused */
 } MpcOption;
 
-typedef enum MpcDataKind { MPC_DATA_idx, MPC_DATA_csv, MPC_DATA_tsv, MPC_DATA_bin } MpcDataKind;
+typedef enum MpcDataKind {
+    MPC_DATA_idx,
+    MPC_DATA_csv,
+    MPC_DATA_tsv,
+    MPC_DATA_bin,
+    MPC_DATA_jsonl
+} MpcDataKind;
 
 /* One column, or all from `first` to `last` in the order of the file; last is NULL for one. */
 typedef struct MpcColumns {

@@ -28,6 +28,21 @@ head -n 4 "$table" | tr -d '\r' | cut -d, -f"$label_column" --complement |
     "$train" --out run --predict - >three.jsonl || fail "--predict - ends with $?"
 head -n 3 answers.jsonl | cmp -s - three.jsonl || fail "without labels the answers differ"
 
+# The same samples as JSON lines: a list under the field's name, by the file's name or its first byte.
+tail -n +2 "$table" | tr -d '\r' | cut -d, -f"$label_column" --complement |
+    sed 's/.*/{"id": "x", "image": [&]}/' >samples.jsonl
+"$train" --out run --predict samples.jsonl | cmp -s - answers.jsonl || fail "JSON lines: other answers"
+head -n 3 samples.jsonl | "$train" --out run --predict - | cmp -s - three.jsonl || fail "JSON lines from stdin"
+echo '{"image": [1, 2, 3]}' >short.jsonl
+run 1 'short.jsonl:1: "image": has 3 numbers, but a sample has 64' "$train" --out run --predict short.jsonl
+echo '{"picture": [1, 2, 3]}' >other.jsonl
+run 1 'other.jsonl:1: "image": the object has no such member' "$train" --out run --predict other.jsonl
+{
+    head -n 1 samples.jsonl
+    echo '{"image": [1, '
+} >broken.jsonl
+run 1 'broken.jsonl:2: this is no valid JSON' "$train" --out run --predict broken.jsonl
+
 run 1 'there is no column' "$train" --out run --predict "$src/README.md"
 run 1 'there are no weights' "$train" --out nowhere --predict "$table"
 run 1 'cannot find' "$train" --out run --predict absent.csv
