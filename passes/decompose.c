@@ -187,18 +187,6 @@ static Node *decompose_linear(Builder *b, const Node *n)
     return build_reshape(b, y, &n->dims);
 }
 
-/* The bias of a convolution is added to the sum in f32, which is rounded once. */
-static Node *decompose_conv2d(Builder *b, const Node *n)
-{
-    if (n->nin == 2) {
-        return NULL;
-    }
-    Dims channel = {.rank = 3, .d = {n->in[2]->dims.d[0], dim_of(1), dim_of(1)}};
-    Node *y = build_conv(b, OP_conv2d, 2, n->in, n->attrs, wide(n->dtype));
-    Node *bias = build_reshape(b, build_cast(b, n->in[2], wide(n->dtype)), &channel);
-    return build2(b, OP_add, y, bias);
-}
-
 /* A vector as a matrix of one row on the left, of one column on the right. */
 static Node *as_matrix(Builder *b, Node *x, bool left)
 {
@@ -294,6 +282,8 @@ static Decompose *const table[OP_COUNT] = {
     [OP_argmax] = decompose_argmax,
     [OP_linear] = decompose_linear,
     [OP_conv2d] = decompose_conv2d,
+    [OP_conv_transpose2d] = decompose_conv_transpose2d,
+    [OP_conv2d_weight_grad] = decompose_conv2d_weight_grad,
     [OP_max_pool2d] = decompose_max_pool2d,
     [OP_max_pool2d_grad] = decompose_max_pool2d_grad,
     [OP_avg_pool2d] = decompose_avg_pool2d,

@@ -4,6 +4,9 @@
 
 #include "ir/ir.h"
 
+Node *decompose_conv2d(Builder *b, const Node *n);
+Node *decompose_conv_transpose2d(Builder *b, const Node *n);
+Node *decompose_conv2d_weight_grad(Builder *b, const Node *n);
 Node *decompose_max_pool2d(Builder *b, const Node *n);
 Node *decompose_max_pool2d_grad(Builder *b, const Node *n);
 Node *decompose_avg_pool2d(Builder *b, const Node *n);

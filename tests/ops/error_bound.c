@@ -253,6 +253,17 @@ static double terms(const Bounds *b, const Node *n)
     if (n->op == OP_embedding_grad) {
         return (double)b->v[n->in[1]->id]->count;
     }
+    if (n->op == OP_conv2d || n->op == OP_conv_transpose2d || n->op == OP_conv2d_weight_grad) {
+        Conv c = conv_of(n);
+        int64_t window = c.steps.kernel[0] * c.steps.kernel[1], results = c.result[0] * c.result[1];
+        int64_t channels = n->op == OP_conv2d ? c.in : c.out;
+        return (double)(n->op == OP_conv2d_weight_grad ? x->dims[0] * results
+                                                       : channels / c.steps.groups * window + 1);
+    }
+    if (attrs_find(&n->attrs, ATTR_kernel) != NULL) {
+        ConvSteps s = conv_steps(&n->attrs);
+        return (double)(s.kernel[0] * s.kernel[1]);
+    }
     if (op_info[n->op].kind == KIND_Contract) {
         bool trans = attrs_bool(&n->attrs, ATTR_trans_a) && x->rank > 1;
         return (double)x->dims[trans ? x->rank - 2 : x->rank - 1] + 1;
@@ -263,7 +274,9 @@ static double terms(const Bounds *b, const Node *n)
 /* sum, mean, products and scatter: the operands' bounds, and another order of the additions */
 static void bound_sum(Bounds *b, const Node *n, Value *e)
 {
-    bool product = op_info[n->op].kind == KIND_Contract, scatter = n->op == OP_embedding_grad;
+    bool product = op_info[n->op].kind == KIND_Contract;
+    bool scatter =
+        n->op == OP_embedding_grad || n->op == OP_max_pool2d_grad || n->op == OP_avg_pool2d_grad;
     if (!dtype_info[n->dtype].is_float) {
         return; /* integers add up the same in any order */
     }
@@ -277,6 +290,16 @@ static void bound_sum(Bounds *b, const Node *n, Value *e)
         double s = d + u * worst->v[i] + smallest(accumulator(n)) * terms(b, n);
         e->v[i] =
             rounded(n->dtype, s, b->v[n->id]->v[i]); /* never 0: 0 + -0 is 0, -0 alone is not */
+    }
+}
+
+/* Where a gradient goes is known when the elements that are compared are. */
+static void bound_picked(Bounds *b, const Node *n, Value *e)
+{
+    bool known = is_exact(b->e[n->in[1]->id]);
+    bound_sum(b, n, e);
+    for (int64_t i = 0; i < e->count && !known; i++) {
+        e->v[i] = INFINITY;
     }
 }
 
@@ -403,7 +426,13 @@ static void bound_node(Bounds *b, const Node *n, Value *e)
     case OP_mean:
     case OP_linear:
     case OP_matmul:
+    case OP_conv2d:
+    case OP_conv_transpose2d:
+    case OP_conv2d_weight_grad:
+    case OP_avg_pool2d:
+    case OP_avg_pool2d_grad:
     case OP_embedding_grad: bound_sum(b, n, e); return;
+    case OP_max_pool2d_grad: bound_picked(b, n, e); return;
     default: break;
     }
     if (op_info[n->op].kind == KIND_Map) {
