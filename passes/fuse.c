@@ -43,7 +43,7 @@ static bool narrows(const Node *cast)
 static bool is_virtual(const Fusion *f, const Node *n)
 {
     if (op_info[n->op].kind == KIND_Leaf || map_moves(n->op) || f->cheap[n->id] ||
-        f->sink[n->id] != NULL) {
+        f->light[n->id] > 0 || f->sink[n->id] != NULL) {
         return true;
     }
     if (n->op != OP_cast) {
@@ -78,6 +78,47 @@ static void find_cheap(Fusion *f)
     }
 }
 
+static int64_t points(const Fusion *f, const Node *n)
+{
+    Dim count;
+    return dims_count(&n->dims, &count) ? dim_bound(f->g, count) : INT64_MAX;
+}
+
+/* Behind moves and casts that widen. */
+static const Node *narrow_source(const Node *n)
+{
+    while (map_moves(n->op) || (n->op == OP_cast && !narrows(n))) {
+        n = n->in[0];
+    }
+    return n;
+}
+
+/* One step of f32 arithmetic from a value in a low type and what is much smaller, as x - mean of a norm: keeping the
+ * result would take twice the memory of the value itself, reading it twice the traffic. A few such steps in a row are
+ * as light. */
+static void find_light(Fusion *f)
+{
+    enum { STEPS = 3, SMALL = 8 };
+    for (int i = 0; i < f->g->nnodes; i++) {
+        const Node *n = f->g->nodes[i];
+        int big = 0, steps = 0;
+        bool low = true;
+        if (n->dtype != DT_f32 || (n->op != OP_add && n->op != OP_sub && n->op != OP_mul)) {
+            continue;
+        }
+        for (int k = 0; k < n->nin; k++) {
+            const Node *x = narrow_source(n->in[k]);
+            if (points(f, x) < points(f, n) / SMALL) {
+                continue;
+            }
+            big++;
+            steps = f->light[x->id];
+            low = dtype_is_low(x->dtype) || (steps > 0 && steps < STEPS);
+        }
+        f->light[i] = big == 1 && low ? (uint8_t)(steps + 1) : 0;
+    }
+}
+
 typedef struct Users {
     IntVec *of; /* by node id */
     bool *result;
@@ -96,12 +137,6 @@ static Users find_users(Fusion *f)
         u.result[g->results[r].value->id] = true;
     }
     return u;
-}
-
-static int64_t points(const Fusion *f, const Node *n)
-{
-    Dim count;
-    return dims_count(&n->dims, &count) ? dim_bound(f->g, count) : INT64_MAX;
 }
 
 /* Operands that some cluster has to compute first, and that are no smaller than what n makes of them. */
@@ -629,11 +664,13 @@ Fusion *fuse_graph(Arena *arena, Graph *g)
     f->is_real = ARENA_ARRAY(arena, bool, g->nnodes);
     f->per_row = ARENA_ARRAY(arena, bool, g->nnodes);
     f->cheap = ARENA_ARRAY(arena, bool, g->nnodes);
+    f->light = ARENA_ARRAY(arena, uint8_t, g->nnodes);
     f->sink = ARENA_ARRAY(arena, Node *, g->nnodes);
     for (int i = 0; i < g->nnodes; i++) {
         f->of[i] = -1;
     }
     find_cheap(f);
+    find_light(f);
     Users users = find_users(f);
     find_sinks(f, &users);
     for (int i = 0; i < g->nnodes; i++) {

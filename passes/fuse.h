@@ -38,10 +38,12 @@ typedef struct Fusion {
     Graph *g;
     Arena *arena;
     ClusterVec clusters;
-    int *of;         /* by node id: its cluster, -1 for arguments and virtual nodes */
-    bool *is_real;   /* by node id */
-    bool *per_row;   /* by node id: real and without the reduced axes of its cluster */
-    bool *cheap;     /* by node id: a comparison of labels or the like, made of arguments alone */
+    int *of;       /* by node id: its cluster, -1 for arguments and virtual nodes */
+    bool *is_real; /* by node id */
+    bool *per_row; /* by node id: real and without the reduced axes of its cluster */
+    bool *cheap;   /* by node id: a comparison of labels or the like, made of arguments alone */
+    uint8_t *
+        light; /* by node id: steps of arithmetic from a value in a low type, see fuse.c; 0: none */
     Node **sink;     /* by node id: virtual because this node alone needs it */
     int cap;         /* of the arrays by node id */
     IntVec *readers; /* by node id: the clusters that read it from memory, once all are made */
