@@ -359,7 +359,7 @@ void rt_progress_clear(MpcRun *r)
 void rt_progress_tick(MpcRun *r)
 {
     RtProgress *p = &r->rt->progress;
-    if (!is_text(r))
+    if (!is_text(r) || p->shown_at == 0) /* predictions have no progress */
         return;
     double now = rt_seconds();
     if (now - p->shown_at < (p->terminal ? bar_every : line_every))

@@ -39,6 +39,7 @@ typedef struct RtOften {
 typedef struct RtProgress {
     bool terminal; /* stderr is one: a bar; otherwise lines of key=value */
     bool bar_shown;
+    unsigned launches; /* of kernels */
     int columns;
     double shown_at, pass_started;
     RtClock training;

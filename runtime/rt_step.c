@@ -56,15 +56,25 @@ bool mpc_stopping(const MpcRun *r)
     return r->rt->steps_done || rt_signal() != 0;
 }
 
+/* A step may take longer than a line of progress may be late; asking for the time at each kernel would cost more
+ * than small ones take. */
+static void between_kernels(MpcRun *r)
+{
+    if (++r->rt->progress.launches % 16 == 0)
+        rt_progress_tick(r);
+}
+
 void mpc_run(MpcRun *r, MpcKernel *kernel, const void *args, int tiles)
 {
     MpcCall call = {kernel, args, tiles};
     rt_pool_run(r->rt->pool, &call, 1);
+    between_kernels(r);
 }
 
 void mpc_run_many(MpcRun *r, const MpcCall *calls, int n)
 {
     rt_pool_run(r->rt->pool, calls, n);
+    between_kernels(r);
 }
 
 /* ---- loaders ---- */
