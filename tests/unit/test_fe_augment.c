@@ -73,9 +73,13 @@ static const char *const program_text =
     "    a, b = mixup(x, y, alpha = 2.0, num_classes = 4)\n"
     "}\n"
     "for batch in loader(s, batch_size = 64) { log(m = mean(batch.crop)) }\n"
-    "m = evaluate(s, batch_size = 64) { mean(batch.crop) }\n";
+    "m = evaluate(s, batch_size = 64) { mean(batch.crop) }\n"
+    "loss, share = evaluate(s, batch_size = 64) {\n"
+    "    logits = flatten(batch.x, 1)[:, 0..4] / 50\n"
+    "    cross_entropy(logits, batch.soft, label_smoothing = 0.1), accuracy(logits, batch.soft)\n"
+    "}\n";
 
-static Prepared prepare(bool training, int n, const int *rows, int64_t epoch)
+static Prepared run_graph(const char *graph, int n, const int *rows, int64_t epoch)
 {
     Prepared p = {.arena = arena_new(), .n = n, .rows = rows, .epoch = epoch};
     Diag *d = diag_new(p.arena, NULL, DIAG_COLOR_never, DIAG_FORMAT_text);
@@ -85,7 +89,7 @@ static Prepared prepare(bool training, int n, const int *rows, int64_t epoch)
     if (m == NULL || !module_verify(m, d)) {
         fail_msg("%s", diag_text(d));
     }
-    p.g = module_find_graph(m, training ? "prepare_s" : "prepare_s_eval");
+    p.g = module_find_graph(m, graph);
     assert_non_null(p.g);
     Interp in = {.mode = INTERP_typed,
                  .module = m,
@@ -96,6 +100,11 @@ static Prepared prepare(bool training, int n, const int *rows, int64_t epoch)
                  .ctx = &p};
     p.v = interp_graph(&in, p.g, NULL);
     return p;
+}
+
+static Prepared prepare(bool training, int n, const int *rows, int64_t epoch)
+{
+    return run_graph(training ? "prepare_s" : "prepare_s_eval", n, rows, epoch);
 }
 
 static const Value *field(const Prepared *p, const char *name)
@@ -328,6 +337,33 @@ static void keyed_by_sample(void **state)
     arena_free(later.arena);
 }
 
+/* Labels that are probabilities (here: any numbers), smoothed; logits are the sample's first pixels / 50. */
+static void losses_of_probabilities(void **state)
+{
+    (void)state;
+    Prepared p = run_graph("eval_2", N, some_rows(), 3);
+    double loss = 0, hits = 0;
+    for (int i = 0; i < N; i++) {
+        double x[CLASSES], t[CLASSES], sum = 0;
+        int best_x = 0, best_t = 0;
+        for (int k = 0; k < CLASSES; k++) {
+            x[k] = pixel(p.rows[i], k) / 50;
+            t[k] = pixel(p.rows[i], (i * CLASSES + k) % SIZE);
+            sum += exp(x[k]);
+            best_x = x[k] > x[best_x] ? k : best_x;
+            best_t = t[k] > t[best_t] ? k : best_t;
+        }
+        for (int k = 0; k < CLASSES; k++) {
+            loss -= (0.9 * t[k] + 0.1 / CLASSES) * (x[k] - log(sum)) / N;
+        }
+        hits += best_x == best_t;
+    }
+    assert_float_equal(field(&p, "loss")->v[0], loss, 1e-5 * loss);
+    assert_float_equal(field(&p, "share")->v[0], hits / N, 1e-6);
+    assert_true(hits > 0 && hits < N);
+    arena_free(p.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +371,7 @@ int main(void)
         cmocka_unit_test(evaluation_is_plain),
         cmocka_unit_test(mixup_mixes),
         cmocka_unit_test(keyed_by_sample),
+        cmocka_unit_test(losses_of_probabilities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
