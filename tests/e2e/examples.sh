@@ -6,7 +6,10 @@ cd "$tmp"
 
 for file in "$examples"/*.mpt; do
     name=$(basename "$file" .mpt)
-    quietly "$mpc" "$file" --verify-passes --verify-ir --emit=c
+    # The interpreter takes 20 s for the two large networks, whose layers are those of digits_cnn.
+    verify=--verify-passes
+    [[ $name != cells && $name != fashion_cnn ]] || verify=
+    quietly "$mpc" "$file" $verify --verify-ir --emit=c
     "$mpc" "$file" --explain >explain.txt || fail "$name: --explain ends with $?"
     grep -q '^line' explain.txt || fail "$name: --explain has no head line"
     "$mpc" "$file" --explain=json >explain.json || fail "$name: --explain=json ends with $?"
