@@ -33,6 +33,18 @@ static const char *spooled(char name[64], RtErr *e)
     return name;
 }
 
+/* Its name in messages. */
+static void name_input(char *text, size_t size, const char *path)
+{
+    const char *at = strstr(text, path);
+    if (at) {
+        char *whole =
+            rt_text("%.*sthe standard input%s", (int)(at - text), text, at + strlen(path));
+        snprintf(text, size, "%s", whole);
+        free(whole);
+    }
+}
+
 /* Only the fields that are needed: a declaration of its own, which the readers can be given. */
 static void keep_needed(MpcData *d, const bool *needs)
 {
@@ -92,7 +104,11 @@ static bool read_samples(MpcRun *r, RtTable *table, RtErr *e)
             "--predict: a sample of %s has %d fields in files of their own; JSON lines can hold "
             "them",
             full->name, narrow->n_fields);
-    return rt_table_load(read, narrow, &here, e) && widen(table, read, full, needs);
+    if (rt_table_load(read, narrow, &here, e))
+        return widen(table, read, full, needs);
+    if (path == name)
+        name_input(e->text, sizeof e->text, path);
+    return false;
 }
 
 /* ---- answers ---- */

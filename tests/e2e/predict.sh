@@ -43,6 +43,9 @@ run 1 'other.jsonl:1: "image": the object has no such member' "$train" --out run
 } >broken.jsonl
 run 1 'broken.jsonl:2: this is no valid JSON' "$train" --out run --predict broken.jsonl
 
+"$train" --out run --predict - <broken.jsonl >out 2>err && fail "broken JSON lines from stdin are taken"
+grep 'the standard input:2: ' err >/dev/null || fail "stdin: $(cat err)"
+
 run 1 'there is no column' "$train" --out run --predict "$src/README.md"
 run 1 'there are no weights' "$train" --out nowhere --predict "$table"
 run 1 'cannot find' "$train" --out run --predict absent.csv
