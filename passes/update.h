@@ -14,8 +14,8 @@ typedef struct Update {
     Builder *b;
     const Decl *optimizer;
     const Decl *group; /* of its parameters that this one is in; NULL: none */
-    Node *step; /* i64: updates made before this one */
-    DType type; /* of the arithmetic: f32, f64 for an f64 parameter */
+    Node *step;        /* i64: updates made before this one */
+    DType type;        /* of the arithmetic: f32, f64 for an f64 parameter */
 } Update;
 
 typedef struct OptimizerRule {
