@@ -3,6 +3,8 @@
 
 /* ---- evaluate -------------------------------------------------------------------------------------- */
 
+enum { MOST_MEASURES = 32 }; /* of the runtime, MPC_MAX_METRICS */
+
 typedef struct Outcome {
     int n;
     Val *values;
@@ -230,6 +232,10 @@ static Val measures(Lower *l, const Ast *e, const Ast *target, Loader *loader, H
     int numbers = 0;
     if (!evaluation_body(l, e, &out)) {
         return val_poison();
+    }
+    if (out.n > MOST_MEASURES) {
+        return lower_error(l, out.locs[MOST_MEASURES], "an evaluation measures at most %d things",
+                           MOST_MEASURES);
     }
     for (int i = 0; i < out.n; i++) {
         numbers += !is_logged_only(out.values[i]);

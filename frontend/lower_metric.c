@@ -8,6 +8,8 @@
 
 #include "frontend/builtins.h"
 
+enum { MOST_CLASSES = 4096 }; /* whose confusion matrix is 128 MiB */
+
 /* ---- rows ------------------------------------------------------------------------------------------- */
 
 static Val measured(Lower *l, Val v, const char *key, Metric metric, Node *a, Node *b)
@@ -157,8 +159,8 @@ static bool answers(Lower *l, Call *c, Node **answer, Node **label, int64_t *cla
         *classes = dim_is_const(last) ? last.k : 0;
         *answer = unless_nan(l, op_axis(l, OP_argmax, x, x->dims.rank - 1), x, -1);
     }
-    if (*classes < 1 || *classes > 65536) {
-        lower_error(l, c->loc, "%s counts up to 65536 classes", c->fn->name);
+    if (*classes < 1 || *classes > MOST_CLASSES) {
+        lower_error(l, c->loc, "%s counts up to %d classes", c->fn->name, MOST_CLASSES);
         return false;
     }
     *label = op_cast(l, *label, DT_i64);
