@@ -243,11 +243,13 @@ struct Run {
     VEC(const char *) paths; /* of random ops so far */
     /* the chain of markers */
     Node *token;        /* newest marker; NULL before backward and after zero_grad */
-    const char *scaler; /* whose scale the gradients carry; NULL: none */
-    bool unscaled, clipped;
-    bool marked;                 /* it has any marker */
-    bool by_mode;                /* in evaluation it would be another one */
-    int chains;                  /* backward calls */
+    const char *scaler; /* whose scale the newest gradients carry; NULL: none */
+    VEC(const char *) scalers; /* of all gradients in it */
+    Node *last_step;    /* NULL: none yet */
+    Scope stepped; /* parameters that a step has changed: their value now, none before it is read */
+    bool marked;   /* it has any marker */
+    bool by_mode;  /* in evaluation it would be another one */
+    int chains;    /* backward calls */
     VEC(const char *) scheduled; /* optimizers whose schedule moved on behind the call */
 };
 
@@ -289,6 +291,14 @@ struct Loader {
 struct Optimizer {
     Decl *decl;
     Instance *model;
+    /* Its gradients, in one run; nothing of it holds in another. */
+    Run *run;
+    bool live;          /* there are some */
+    bool changed;       /* they are unscaled, clipped, or taken by a step */
+    bool unscaled;      /* by scaler.unscale or with a step */
+    bool mixed;         /* a further backward has added to them after that */
+    const char *scaler; /* whose scale they carry; NULL: none */
+    Loc made;           /* the newest backward */
 };
 
 /* ---- the whole ------------------------------------------------------------------------------------- */
@@ -543,6 +553,9 @@ void data_finish(Lower *l); /* lowers the preparations that nothing used */
 /* The parameters of the model in the first argument become those of the optimizer; false after an error. */
 bool params_of_optimizer(Lower *l, Call *c, Decl *optimizer);
 bool params_groups(Lower *l, Call *c, int arg, const Decl *optimizer, const Instance *model);
+Optimizer *optimizer_of(const Lower *l, const char *param); /* that trains it; NULL: none */
+/* Does it train parameters of this model? */
+bool optimizer_trains(const Optimizer *o, const Instance *model);
 bool optimizer_has(const Decl *optimizer, const char *param);
 /* Hyperparameters: an argument becomes an attribute of the declaration; false after an error. */
 bool train_number(Lower *l, Call *c, int arg, Decl *d, AttrId id, double least);
@@ -586,7 +599,9 @@ typedef struct Gradients {
     int loops;               /* around backward */
     int errors;              /* before the block: after one in it, missing gradients are no news */
     Loc made;                /* backward; borrowed: the first statement that takes them */
-    uint64_t zeroed;         /* optimizers that forgot theirs since */
+    uint64_t reached;        /* optimizers that have gradients of this block's backward, */
+    uint64_t zeroed;         /* and forgot them since, */
+    uint64_t first;          /* or forget them in this block before they are made */
     Run *run;                /* of backward */
     Node *loss;
     const char *scaler; /* whose scale they carry; NULL: none */

@@ -126,6 +126,85 @@ static void spill(Lower *l, Gradients *g)
     l->loc = loc;
 }
 
+/* ---- the gradients of each optimizer ----------------------------------------------------------------- */
+
+static bool is_live(const Lower *l, const Optimizer *o)
+{
+    return o->live && o->run == l->run && l->run != NULL;
+}
+
+/* A backward reaches its parameters; it adds to what is there. */
+static void give_gradients(Lower *l, Optimizer *o, const char *scaler, Loc loc)
+{
+    bool adds = is_live(l, o);
+    bool mixed = adds && (o->mixed || o->changed || !str_eq(o->scaler, scaler));
+    *o = (Optimizer){.decl = o->decl,
+                     .model = o->model,
+                     .run = l->run,
+                     .live = true,
+                     .changed = adds && o->changed,
+                     .mixed = mixed,
+                     .scaler = scaler,
+                     .made = loc};
+}
+
+/* No number comes of gradients that were added to unscaled, clipped or used ones. */
+static bool not_mixed(Lower *l, Call *c, const Optimizer *o)
+{
+    if (!is_live(l, o) || !o->mixed) {
+        return true;
+    }
+    lower_error(l, c->loc,
+                "the gradients of `%s` are a sum with earlier ones that were unscaled, clipped or "
+                "taken by a step",
+                o->decl->name);
+    lower_note(l, o->made, "zero_grad(%s) clears the earlier ones before this adds to them",
+               o->decl->name);
+    return false;
+}
+
+static int optimizer_number(const Lower *l, const Optimizer *o)
+{
+    int i = 0;
+    while (l->optimizers.at[i] != o) {
+        i++;
+    }
+    return i;
+}
+
+/* Which optimizers have parameters that the loss depends on. */
+static uint64_t reached_by(Lower *l, Node *loss, const char *scaler, Loc loc)
+{
+    Graph *g = l->run->graph;
+    Arena *scratch = arena_new();
+    bool *seen = ARENA_ARRAY(scratch, bool, g->nnodes + 1);
+    bool *hit = ARENA_ARRAY(scratch, bool, l->optimizers.n + 1);
+    uint64_t reached = 0;
+    seen[loss->id] = true;
+    for (int i = loss->id; i >= 0; i--) {
+        const Node *n = g->nodes[i];
+        const char *param = n->op == OP_arg ? attrs_str(&n->attrs, ATTR_param) : NULL;
+        Optimizer *o = seen[i] && param != NULL ? optimizer_of(l, param) : NULL;
+        int at = o != NULL ? optimizer_number(l, o) : -1;
+        if (at >= 0 && !hit[at]) {
+            hit[at] = true;
+            give_gradients(l, o, scaler, loc);
+            reached |= at < 64 ? (uint64_t)1 << at : 0;
+        }
+        for (int k = 0; k < n->nin && seen[i] && n->op != OP_detach; k++) {
+            seen[n->in[k]->id] = true;
+        }
+    }
+    arena_free(scratch);
+    return reached != 0 ? reached : ~(uint64_t)0; /* nobody's: as everybody's */
+}
+
+/* Optimizers with gradients that the next turn of the loop would add to. */
+static uint64_t left_over(const Gradients *g)
+{
+    return g->reached & ~g->zeroed & ~g->first;
+}
+
 /* The chain of another graph goes on in this one. */
 static bool borrow(Lower *l, Call *c, Gradients *from)
 {
@@ -160,7 +239,9 @@ static bool borrow(Lower *l, Call *c, Gradients *from)
     Node *n = marker(l, OP_accumulated, NULL, attrs);
     l->run->token = n;
     l->run->scaler = from->scaler;
-    l->run->unscaled = l->run->clipped = false;
+    for (int i = 0; i < l->optimizers.n; i++) {
+        give_gradients(l, l->optimizers.at[i], from->scaler, c->loc);
+    }
     from->spilled = l->gradients->borrowed = true;
     if (l->gradients != from) {
         l->gradients->made = c->loc;
@@ -175,7 +256,7 @@ void gradients_leave(Lower *l, Gradients *g)
                     g->changed ? "these gradients are unscaled or clipped and kept"
                                : "of these gradients, only those of some optimizers are cleared");
         lower_note(l, g->made, "zero_grad(optimizer) clears them, in the same block");
-    } else if (g->live && g->kept && (g->touched || !g->spilled)) {
+    } else if (g->live && left_over(g) != 0 && (g->touched || !g->spilled)) {
         lower_error(l, g->made,
                     g->spilled ? "these gradients are kept, but changed or used before that"
                                : "these gradients would be added to those of the next batch");
@@ -223,8 +304,11 @@ Val fn_backward(Lower *l, Call *c)
         return val_poison();
     }
     Gradients *g = l->gradients, *earlier = gradients_live(l);
-    if (earlier != NULL) {
-        lower_error(l, c->loc, "these gradients would be added to earlier ones of the same batch");
+    bool adds =
+        earlier != NULL && earlier == g && g->run == l->run && !g->spilled && l->run->token != NULL;
+    if (earlier != NULL && !adds) {
+        lower_error(l, c->loc,
+                    "these gradients would be added to those of another part of the program");
         lower_note(l, earlier->made,
                    "the earlier ones are made here; add the losses, or clear them with zero_grad");
         return val_poison();
@@ -232,15 +316,23 @@ Val fn_backward(Lower *l, Call *c)
     Attrs attrs = {0};
     attrs_set_str(l->arena, &attrs, ATTR_model, "");
     Node *n = marker(l, OP_backward, loss, attrs);
-    if (n == NULL) {
+    Node *both[2] = {l->run->token, n};
+    Node *token = n != NULL && adds ? op_build(l, OP_more_gradients, 2, both, (Attrs){0}) : n;
+    if (token == NULL) {
         return val_poison();
     }
-    l->run->token = n;
+    token->amp = DT_none;
+    l->run->token = token;
     l->run->scaler = loss->op == OP_scale_loss ? attrs_str(&loss->attrs, ATTR_scaler) : NULL;
-    l->run->unscaled = l->run->clipped = false;
+    if (l->run->scaler != NULL) {
+        vec_push(l->arena, &l->run->scalers, l->run->scaler);
+    }
+    uint64_t reached = reached_by(l, loss, l->run->scaler, c->loc);
     if (g != NULL) {
         g->live = true;
-        g->kept = !g->cleared;
+        g->reached |= reached;
+        g->zeroed &= ~reached;
+        g->kept = (g->reached & ~g->first) != 0;
         g->average = average;
         g->made = c->loc;
         g->loops = l->loops;
@@ -303,15 +395,17 @@ static bool optimizer_arg(Lower *l, Call *c, int i, Optimizer **out)
     return true;
 }
 
-static bool same_scaler(Lower *l, Call *c, const char *scaler)
+/* o NULL: of the newest gradients. */
+static bool same_scaler(Lower *l, Call *c, const char *scaler, const Optimizer *o)
 {
-    if (l->run->scaler == NULL) {
+    const char *carried = o != NULL && is_live(l, o) ? o->scaler : l->run->scaler;
+    if (carried == NULL) {
         lower_error(l, c->loc, "the gradients are not scaled: backward(%s.scale(loss)) scales them",
                     scaler);
         return false;
     }
-    if (!str_eq(l->run->scaler, scaler)) {
-        lower_error(l, c->loc, "the gradients carry the scale of `%s`, not of `%s`", l->run->scaler,
+    if (!str_eq(carried, scaler)) {
+        lower_error(l, c->loc, "the gradients carry the scale of `%s`, not of `%s`", carried,
                     scaler);
         return false;
     }
@@ -329,35 +423,20 @@ Val fn_scale(Lower *l, Call *c)
     return val_of_node(l, marker(l, OP_scale_loss, loss, attrs));
 }
 
-/* By itself, or with a step. Each optimizer's gradients are unscaled on their own. */
-static bool is_unscaled(const Node *token, const char *optimizer)
-{
-    for (const Node *n = token; n != NULL && n->nin > 0; n = n->in[0]) {
-        const char *of = attrs_str(&n->attrs, ATTR_optimizer);
-        if ((n->op == OP_unscale || n->op == OP_optimizer_step) && str_eq(of, optimizer)) {
-            return true;
-        }
-        if (n->op == OP_backward) {
-            break;
-        }
-    }
-    return false;
-}
-
 Val fn_unscale(Lower *l, Call *c)
 {
     Optimizer *o;
     if (!optimizer_arg(l, c, 1, &o) || !have_gradients(l, c) ||
-        !same_scaler(l, c, c->args[0].decl->name)) {
+        !same_scaler(l, c, c->args[0].decl->name, o) || !not_mixed(l, c, o)) {
         return val_poison();
     }
-    if (is_unscaled(l->run->token, o->decl->name)) {
+    if (is_live(l, o) && o->unscaled) {
         return lower_error(l, c->loc, "the gradients of `%s` are unscaled already", o->decl->name);
     }
     Attrs attrs = {0};
     attrs_set_str(l->arena, &attrs, ATTR_optimizer, o->decl->name);
     attrs_set_str(l->arena, &attrs, ATTR_scaler, c->args[0].decl->name);
-    l->run->unscaled = true;
+    o->unscaled = o->changed = true;
     return next_marker(l, OP_unscale, attrs);
 }
 
@@ -375,15 +454,24 @@ static Val clip(Lower *l, Call *c, Op op, AttrId limit)
     if (!(v > 0)) {
         return lower_error(l, c->locs[1], "%s must be positive", attr_info[limit].name);
     }
-    if (l->run->scaler != NULL && !l->run->unscaled) {
-        lower_error(l, c->loc, "the gradients are clipped while they carry the loss scale");
-        lower_note(l, c->loc, "%s.unscale(optimizer) comes before it", l->run->scaler);
-        return val_poison();
+    for (int i = 0; i < l->optimizers.n; i++) {
+        Optimizer *o = l->optimizers.at[i];
+        if (!is_live(l, o) || !optimizer_trains(o, c->args[0].instance)) {
+            continue;
+        }
+        if (!not_mixed(l, c, o)) {
+            return val_poison();
+        }
+        if (o->scaler != NULL && !o->unscaled) {
+            lower_error(l, c->loc, "the gradients are clipped while they carry the loss scale");
+            lower_note(l, c->loc, "%s.unscale(%s) comes before it", o->scaler, o->decl->name);
+            return val_poison();
+        }
+        o->changed = true;
     }
     Attrs attrs = {0};
     attrs_set_str(l->arena, &attrs, ATTR_model, c->args[0].instance->path);
     attrs_set_float(l->arena, &attrs, limit, v);
-    l->run->clipped = true;
     return next_marker(l, op, attrs);
 }
 
@@ -397,8 +485,21 @@ Val fn_clip_value(Lower *l, Call *c)
     return clip(l, c, OP_clip_grad_value, ATTR_clip_value);
 }
 
-static Val take_step(Lower *l, Call *c, const Optimizer *o, const char *scaler)
+/* What is computed from its parameters behind the step is computed from the new ones. */
+static void set_stepped(Lower *l, const Optimizer *o)
 {
+    const Attr *params = attrs_find(&o->decl->attrs, ATTR_params);
+    l->run->last_step = l->run->token;
+    for (int i = 0; params != NULL && i < params->strs.n; i++) {
+        scope_set(l->arena, &l->run->stepped, params->strs.v[i], val_none());
+    }
+}
+
+static Val take_step(Lower *l, Call *c, Optimizer *o, const char *scaler)
+{
+    if (!not_mixed(l, c, o)) {
+        return val_poison();
+    }
     for (int i = 0; i < l->run->scheduled.n; i++) {
         if (str_eq(l->run->scheduled.at[i], o->decl->name)) {
             return lower_error(l, c->loc,
@@ -411,7 +512,11 @@ static Val take_step(Lower *l, Call *c, const Optimizer *o, const char *scaler)
     if (scaler != NULL) {
         attrs_set_str(l->arena, &attrs, ATTR_scaler, scaler);
     }
-    return next_marker(l, OP_optimizer_step, attrs);
+    o->unscaled = o->unscaled || scaler != NULL;
+    o->changed = true;
+    Val v = next_marker(l, OP_optimizer_step, attrs);
+    set_stepped(l, o);
+    return v;
 }
 
 Val fn_step(Lower *l, Call *c)
@@ -419,9 +524,11 @@ Val fn_step(Lower *l, Call *c)
     if (!have_gradients(l, c)) {
         return val_poison();
     }
-    if (l->run->scaler != NULL) {
-        return lower_error(l, c->loc, "the gradients carry a loss scale: %s.step(%s)",
-                           l->run->scaler, c->args[0].optimizer->decl->name);
+    const Optimizer *o = c->args[0].optimizer;
+    const char *scaler = is_live(l, o) ? o->scaler : l->run->scaler;
+    if (scaler != NULL) {
+        return lower_error(l, c->loc, "the gradients carry a loss scale: %s.step(%s)", scaler,
+                           o->decl->name);
     }
     return take_step(l, c, c->args[0].optimizer, NULL);
 }
@@ -430,15 +537,26 @@ Val fn_scaler_step(Lower *l, Call *c)
 {
     Optimizer *o;
     if (!optimizer_arg(l, c, 1, &o) || !have_gradients(l, c) ||
-        !same_scaler(l, c, c->args[0].decl->name)) {
+        !same_scaler(l, c, c->args[0].decl->name, o)) {
         return val_poison();
     }
     return take_step(l, c, o, c->args[0].decl->name);
 }
 
+/* The scaler is that of some gradients here. */
+static bool scales_any(Lower *l, Call *c)
+{
+    for (int i = 0; i < l->run->scalers.n; i++) {
+        if (str_eq(l->run->scalers.at[i], c->args[0].decl->name)) {
+            return true;
+        }
+    }
+    return same_scaler(l, c, c->args[0].decl->name, NULL);
+}
+
 Val fn_update(Lower *l, Call *c)
 {
-    if (!have_gradients(l, c) || !same_scaler(l, c, c->args[0].decl->name)) {
+    if (!have_gradients(l, c) || !scales_any(l, c)) {
         return val_poison();
     }
     Attrs attrs = {0};
@@ -466,10 +584,31 @@ static void cleared(Lower *l, Gradients *g, Loc loc)
         int at = before ? place_of(l->block, l->run->call) : l->block->n;
         assign_cleared(l, l->block, at, true, loc);
     }
-    *g = (Gradients){.outer = g->outer, .cleared = true, .errors = g->errors};
+    *g = (Gradients){.outer = g->outer,
+                     .cleared = true,
+                     .errors = g->errors,
+                     .reached = g->reached,
+                     .zeroed = g->zeroed,
+                     .first = g->first};
     if (l->run != NULL) {
         l->run->token = NULL;
     }
+}
+
+/* One optimizer's. In the graph of its backward they leave the set. */
+static void forget(Lower *l, Gradients *g, Optimizer *o, uint64_t bit)
+{
+    bool others = g->live && (g->reached & ~g->zeroed & ~bit) != 0;
+    if ((g->reached & bit) == 0) {
+        g->first |= bit;
+    }
+    g->zeroed |= bit;
+    if (others && is_live(l, o) && l->run->token != NULL) {
+        Attrs attrs = {0};
+        attrs_set_str(l->arena, &attrs, ATTR_optimizer, o->decl->name);
+        next_marker(l, OP_forget, attrs);
+    }
+    o->live = false;
 }
 
 /* Marks which optimizers have forgotten their gradients; when all of them have, none are left. */
@@ -489,11 +628,12 @@ Val fn_zero_grad(Lower *l, Call *c)
     }
     bool all = true;
     for (int i = 0; i < l->optimizers.n && i < 64; i++) {
-        const Optimizer *o = l->optimizers.at[i];
-        if (v.kind == VAL_optimizer ? o == v.optimizer : o->model == v.instance) {
-            g->zeroed |= (uint64_t)1 << i;
+        Optimizer *o = l->optimizers.at[i];
+        uint64_t bit = (uint64_t)1 << i;
+        if (v.kind == VAL_optimizer ? o == v.optimizer : optimizer_trains(o, v.instance)) {
+            forget(l, g, o, bit);
         }
-        all = all && (g->zeroed >> i & 1);
+        all = all && ((g->zeroed & bit) != 0 || (g->live && (g->reached & bit) == 0));
     }
     if (all) {
         cleared(l, g, c->loc);

@@ -249,14 +249,26 @@ bool params_groups(Lower *l, Call *c, int arg, const Decl *optimizer, const Inst
 
 /* ---- optimizers ------------------------------------------------------------------------------------ */
 
-static const Decl *other_owner(const Lower *l, const char *param)
+Optimizer *optimizer_of(const Lower *l, const char *param)
 {
     for (int i = 0; i < l->optimizers.n; i++) {
         if (optimizer_has(l->optimizers.at[i]->decl, param)) {
-            return l->optimizers.at[i]->decl;
+            return l->optimizers.at[i];
         }
     }
     return NULL;
+}
+
+bool optimizer_trains(const Optimizer *o, const Instance *model)
+{
+    const Attr *params = attrs_find(&o->decl->attrs, ATTR_params);
+    size_t n = strlen(model->path);
+    bool any = n == 0;
+    for (int i = 0; params != NULL && i < params->strs.n && !any; i++) {
+        const char *name = params->strs.v[i];
+        any = strncmp(name, model->path, n) == 0 && name[n] == '.';
+    }
+    return any;
 }
 
 bool optimizer_has(const Decl *optimizer, const char *param)
@@ -282,13 +294,13 @@ bool params_of_optimizer(Lower *l, Call *c, Decl *d)
     int n = 0, frozen = 0;
     for (int i = 0; i < l->m->ntensors; i++) {
         const Tensor *t = l->m->tensors[i];
-        const Decl *other = other_owner(l, t->name);
+        const Optimizer *other = optimizer_of(l, t->name);
         if (name_within(t, c->args[0].instance) == NULL) {
             continue;
         }
         if (other != NULL) {
             lower_error(l, c->locs[0], "`%s` is trained by two optimizers", t->name);
-            lower_note(l, other->loc, "the first one is made here");
+            lower_note(l, other->decl->loc, "the first one is made here");
             return false;
         }
         if (attrs_bool(&t->init, ATTR_frozen)) {

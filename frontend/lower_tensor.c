@@ -347,7 +347,12 @@ static Node *param_node(Lower *l, Tensor *t)
         attrs_set_str(l->arena, &attrs, role, t->name);
         n = add_arg(l, t->name, t->dtype, &t->dims, attrs, t->loc);
     }
-    return n;
+    Val *now = is_param ? scope_find(&l->run->stepped, t->name) : NULL;
+    if (now != NULL && now->kind == VAL_none) {
+        Node *in[2] = {l->run->last_step, n};
+        *now = val_of_node(l, op_build(l, OP_stepped, 2, in, (Attrs){0}));
+    }
+    return now != NULL && now->kind == VAL_tensor ? now->node : n;
 }
 
 static DType host_dtype(HostType t)

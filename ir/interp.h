@@ -10,7 +10,7 @@ typedef struct Run Run;
 /* What the markers know of one optimizer within one run of a graph. */
 typedef struct StepNote {
     const char *optimizer, *scaler;
-    bool unscaled, bad; /* bad: a gradient was not finite */
+    bool bad; /* a gradient was not finite */
     struct StepNote *next;
 } StepNote;
 

@@ -30,6 +30,10 @@ static void set_state(Run *r, const char *name, Value *value)
     }
     StateValue **end = r->state;
     while (*end != NULL) {
+        if (str_eq((*end)->name, name)) {
+            (*end)->value = value;
+            return;
+        }
         end = &(*end)->next;
     }
     *end = ARENA_NEW(r->in->arena, StateValue);
@@ -49,6 +53,23 @@ static Value *state_before(Run *r, AttrId role, const char *name)
         return r->v[arg->id];
     }
     return r->in->tensor != NULL ? r->in->tensor(r->in->ctx, name) : NULL;
+}
+
+/* After the steps so far; in a run whose states nobody wants, before them. */
+static Value *state_now(Run *r, AttrId role, const char *name)
+{
+    for (StateValue *s = r->state != NULL ? *r->state : NULL; s != NULL; s = s->next) {
+        if (str_eq(s->name, name)) {
+            return s->value;
+        }
+    }
+    return state_before(r, role, name);
+}
+
+static double number_now(Run *r, const char *name, double otherwise)
+{
+    Value *v = state_now(r, ATTR_state, name);
+    return v != NULL ? v->v[0] : otherwise;
 }
 
 static double number_before(Run *r, const char *name, double otherwise)
@@ -114,7 +135,17 @@ static Value *new_set(Run *r, int n)
     v->nmembers = n;
     v->members = ARENA_ARRAY(r->in->arena, Value *, n);
     v->names = ARENA_ARRAY(r->in->arena, const char *, n);
+    v->unscaled = ARENA_ARRAY(r->in->arena, bool, n + 1);
+    v->bad = ARENA_ARRAY(r->in->arena, bool, n + 1);
     return v;
+}
+
+static void copy_member(Run *r, Value *to, int at, const Value *from, int i)
+{
+    to->members[at] = copy_value(r, from->members[i]);
+    to->names[at] = from->names[i];
+    to->unscaled[at] = from->unscaled[i];
+    to->bad[at] = from->bad[i];
 }
 
 /* The members themselves are copied: markers change them. */
@@ -122,8 +153,7 @@ static Value *copy_set(Run *r, const Value *x)
 {
     Value *v = new_set(r, x->nmembers);
     for (int i = 0; i < x->nmembers; i++) {
-        v->members[i] = copy_value(r, x->members[i]);
-        v->names[i] = x->names[i];
+        copy_member(r, v, i, x, i);
     }
     return v;
 }
@@ -169,6 +199,60 @@ Value *mark_gradients(Run *r, const Node *n, Value *const *in)
         v->names[i] = params->strs.v[i];
     }
     return v;
+}
+
+static int member_of(const Value *set, const char *name)
+{
+    for (int i = 0; i < set->nmembers; i++) {
+        if (str_eq(set->names[i], name)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+Value *mark_more_gradients(Run *r, const Node *n, Value *const *in)
+{
+    (void)n;
+    Value *v = new_set(r, in[0]->nmembers + in[1]->nmembers);
+    v->nmembers = 0;
+    for (int i = 0; i < in[0]->nmembers; i++) {
+        copy_member(r, v, v->nmembers++, in[0], i);
+    }
+    for (int i = 0; i < in[1]->nmembers; i++) {
+        int at = member_of(v, in[1]->names[i]);
+        if (at < 0) {
+            copy_member(r, v, v->nmembers++, in[1], i);
+            continue;
+        }
+        Value *sum = v->members[at];
+        Reals k = reals_for(r, sum);
+        for (int64_t e = 0; e < sum->count; e++) {
+            sum->v[e] = reals_round(k, sum->v[e] + in[1]->members[i]->v[e]);
+        }
+    }
+    return v;
+}
+
+Value *mark_forget(Run *r, const Node *n, Value *const *in)
+{
+    const Decl *optimizer = decl_of(r, n, ATTR_optimizer, DECL_optimizer);
+    Value *v = new_set(r, in[0]->nmembers);
+    v->nmembers = 0;
+    for (int i = 0; i < in[0]->nmembers; i++) {
+        if (!in_optimizer(optimizer, in[0]->names[i])) {
+            copy_member(r, v, v->nmembers++, in[0], i);
+        }
+    }
+    return v;
+}
+
+/* What the newest step has set, else the parameter itself. */
+Value *mark_stepped(Run *r, const Node *n, Value *const *in)
+{
+    Value *now =
+        r->state != NULL ? state_now(r, ATTR_param, attrs_str(&n->in[1]->attrs, ATTR_param)) : NULL;
+    return now != NULL ? now : in[1];
 }
 
 /* ---- accumulation ---------------------------------------------------------------------------- */
@@ -300,18 +384,25 @@ static void unscale(Run *r, Value *set, const Decl *optimizer, const Decl *scale
 {
     StepNote *note = note_of(r, optimizer->name);
     double inverse = round_to(DT_f32, 1 / scale_of(r, scaler));
-    note->unscaled = true;
     note->scaler = scaler->name;
+    bool bad = false;
     for (int i = 0; i < set->nmembers; i++) {
         Value *g = set->members[i];
         if (!in_optimizer(optimizer, set->names[i])) {
             continue;
         }
         for (int64_t k = 0; k < g->count; k++) {
-            note->bad = note->bad || !isfinite(g->v[k]);
+            bad = bad || !isfinite(g->v[k]);
         }
         multiply(r, g, inverse);
     }
+    for (int i = 0; i < set->nmembers; i++) {
+        if (in_optimizer(optimizer, set->names[i])) {
+            set->unscaled[i] = true;
+            set->bad[i] = bad;
+        }
+    }
+    note->bad = note->bad || bad;
 }
 
 Value *mark_unscale(Run *r, const Node *n, Value *const *in)
@@ -388,7 +479,7 @@ static Hyper hyper_of(Run *r, const Decl *d, const Decl *group)
         .eps = hyper(r, d, group, ATTR_eps, 1e-8),
         .weight_decay = hyper(r, d, group, ATTR_weight_decay, 0),
         .nesterov = attrs_bool(&d->attrs, ATTR_nesterov),
-        .t = 1 + number_before(r, state_name(r, d->name, "step", NULL), 0),
+        .t = 1 + number_now(r, state_name(r, d->name, "step", NULL), 0),
     };
     bool own = group != NULL && attrs_expr(&group->attrs, ATTR_base_lr) != NULL;
     const char *rated = own ? group->name : d->name;
@@ -474,7 +565,7 @@ static void step_param(Run *r, const Decl *d, const Hyper *h, const char *name, 
                        bool skip)
 {
     const struct OptimizerKind *kind = kind_of(d);
-    Value *old = state_before(r, ATTR_param, name);
+    Value *old = state_now(r, ATTR_param, name);
     if (old == NULL) {
         ICE("nobody knows the value of parameter '%s'", name);
     }
@@ -482,7 +573,7 @@ static void step_param(Run *r, const Decl *d, const Hyper *h, const char *name, 
     const char *buffer_name[2] = {NULL};
     for (int i = 0; i < 2 && kind->buffers[i] != NULL; i++) {
         buffer_name[i] = state_name(r, d->name, kind->buffers[i], name);
-        Value *before = state_before(r, ATTR_state, buffer_name[i]);
+        Value *before = state_now(r, ATTR_state, buffer_name[i]);
         buffer[i] = before != NULL ? copy_value(r, before)
                                    : value_new(r->in->arena, p->dtype, p->rank, p->dims);
     }
@@ -522,12 +613,17 @@ static void keep_forward_states(Run *r)
 Value *mark_optimizer_step(Run *r, const Node *n, Value *const *in)
 {
     const Decl *d = decl_of(r, n, ATTR_optimizer, DECL_optimizer), *scaler = scaler_of(r, n);
-    StepNote *note = note_of(r, d->name);
     Value *set = copy_set(r, in[0]);
-    if (scaler != NULL && !note->unscaled) {
+    bool unscaled = false, skip = false;
+    for (int i = 0; i < set->nmembers; i++) {
+        unscaled = unscaled || (set->unscaled[i] && in_optimizer(d, set->names[i]));
+    }
+    if (scaler != NULL && !unscaled) {
         unscale(r, set, d, scaler);
     }
-    bool skip = scaler != NULL && note->bad;
+    for (int i = 0; i < set->nmembers && scaler != NULL; i++) {
+        skip = skip || (set->bad[i] && in_optimizer(d, set->names[i]));
+    }
     if (skip) {
         keep_forward_states(r);
     }

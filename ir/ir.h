@@ -584,6 +584,7 @@ typedef struct Value {
     int nmembers;
     struct Value **members;
     const char **names;
+    bool *unscaled, *bad; /* bad: unscaling found that its optimizer must not step */
 } Value;
 
 typedef struct Interp {

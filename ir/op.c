@@ -42,6 +42,7 @@ ATTR_SET(scaler, ATTR_scaler, ATTR_COUNT);
 ATTR_SET(model, ATTR_model, ATTR_COUNT);
 ATTR_SET(gradients, ATTR_params, ATTR_scaler, ATTR_COUNT);
 ATTR_SET(accumulated, ATTR_scaler, ATTR_average, ATTR_COUNT);
+ATTR_SET(optimizer, ATTR_optimizer, ATTR_COUNT);
 ATTR_SET(unscale, ATTR_optimizer, ATTR_scaler, ATTR_COUNT);
 ATTR_SET(max_norm, ATTR_model, ATTR_max_norm, ATTR_COUNT);
 ATTR_SET(clip_value, ATTR_model, ATTR_clip_value, ATTR_COUNT);

@@ -666,6 +666,13 @@ static bool shape_mark(Infer *f)
     if (n->op == OP_accumulated) {
         return true;
     }
+    if (n->op == OP_stepped) {
+        n->dims = n->in[1]->dims;
+        n->dtype = n->in[1]->dtype;
+    }
+    if (n->op == OP_more_gradients && n->in[1]->dtype != DT_grads) {
+        return fail(f, "wants two sets of gradients");
+    }
     for (int i = 1; n->op == OP_accumulate && i < n->nin; i++) {
         if (n->in[i]->dtype != (i == 1 ? DT_bool : DT_f32) || n->in[i]->dims.rank != 0 || i > 2) {
             return fail(f, "wants gradients, a bool and perhaps a weight of type f32");

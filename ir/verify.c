@@ -155,7 +155,8 @@ static void verify_mark(Verify *v, const Node *n)
 {
     const char *optimizer = attrs_str(&n->attrs, ATTR_optimizer);
     const char *scaler = attrs_str(&n->attrs, ATTR_scaler);
-    if ((n->op == OP_optimizer_step || n->op == OP_unscale) && optimizer == NULL) {
+    if ((n->op == OP_optimizer_step || n->op == OP_unscale || n->op == OP_forget) &&
+        optimizer == NULL) {
         verify_fail(v, n->loc, "no optimizer is given");
     }
     if ((n->op == OP_scale_loss || n->op == OP_scaler_update) && scaler == NULL) {

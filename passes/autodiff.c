@@ -24,15 +24,18 @@ typedef struct Autodiff {
     Rebuild r;
     bool *needs;    /* by old id: depends on a parameter in a way that has a derivative */
     bool *of_param; /* by old id: a parameter behind casts and shape ops */
-    Node **grad;    /* by old id: sum of what came in so far; of one backward */
+    int backwards;  /* that are left in the graph */
+    VEC(const char *) reached; /* parameters with a gradient by one of them */
+    Node **grad;               /* by old id: sum of what came in so far; of one backward */
 } Autodiff;
 
 /* ---- what gradients flow into -------------------------------------------------------------------- */
 
 static bool passes_on(const Node *n)
 {
-    return n->op == OP_scale_loss || (vjp_rule[n->op] != vjp_zero &&
-                                      (op_info[n->op].kind != KIND_Mark && n->op != OP_detach));
+    return n->op == OP_scale_loss || n->op == OP_stepped ||
+           (vjp_rule[n->op] != vjp_zero &&
+            (op_info[n->op].kind != KIND_Mark && n->op != OP_detach));
 }
 
 /* A parameter that is not frozen. */
@@ -57,6 +60,7 @@ static void classify(Autodiff *a)
             a->needs[i] = a->needs[i] || flows;
             a->of_param[i] = a->of_param[i] && a->of_param[n->in[k]->id];
         }
+        a->of_param[i] = a->of_param[i] || n->op == OP_stepped;
         a->of_param[i] = a->of_param[i] && a->needs[i];
     }
 }
@@ -98,8 +102,8 @@ static Node *scale_gradient(Builder *b, const Node *n, Node *dy)
 /* "fc1.weight.grad" for what becomes fc1.weight's gradient; else the name of the forward op. */
 static const char *gradient_name(Autodiff *a, const Node *n, const Node *x)
 {
-    while (a->of_param[x->id] && x->nin == 1) {
-        x = x->in[0];
+    while (a->of_param[x->id] && x->nin > 0 && (x->nin == 1 || x->op == OP_stepped)) {
+        x = x->in[x->nin - 1];
     }
     const Attr *param = pass_param(x);
     return param != NULL ? arena_printf(a->c->arena, "%s.grad", param->s) : n->name;
@@ -121,6 +125,12 @@ static bool differentiate(Autodiff *a, Node *n)
     for (int i = 0; i < n->nin; i++) {
         Node *x = n->in[i];
         if (!a->needs[x->id]) {
+            continue;
+        }
+        if (n->op == OP_stepped) {
+            b.name = gradient_name(a, n, x);
+            b.why = reason(a, n, x);
+            add_gradient(a, &b, x, dy);
             continue;
         }
         if (vjp_rule[n->op] == vjp_none && n->op != OP_scale_loss) {
@@ -169,15 +179,15 @@ static bool steps_parameter(const Autodiff *a, const char *name)
 }
 
 /* Parameters that an optimizer here would move but that have no gradient. */
-static void warn_unreached(Autodiff *a, const Node *backward, int n, const char *const *reached)
+static void warn_unreached(Autodiff *a, const Node *backward)
 {
     Text *list = text_new(a->c->scratch);
     int missing = 0;
     for (int i = 0; i < a->c->m->ntensors; i++) {
         const Tensor *t = a->c->m->tensors[i];
         bool has = t->role != TENSOR_param || !steps_parameter(a, t->name);
-        for (int k = 0; k < n && !has; k++) {
-            has = str_eq(reached[k], t->name);
+        for (int k = 0; k < a->reached.n && !has; k++) {
+            has = str_eq(a->reached.at[k], t->name);
         }
         if (!has) {
             text_printf(list, "%s%s", missing++ > 0 ? ", " : "", t->name);
@@ -220,7 +230,12 @@ static Node *expand_backward(Autodiff *a, Node *backward)
             vec_push(a->c->scratch, &names, param->s);
         }
     }
-    warn_unreached(a, backward, names.n, names.at);
+    for (int i = 0; i < names.n; i++) {
+        vec_push(a->c->scratch, &a->reached, names.at[i]);
+    }
+    if (--a->backwards == 0) {
+        warn_unreached(a, backward);
+    }
     if (grads.n == 0) {
         diag_error(a->c->diag, backward->loc, "backward: no parameter of %s reaches this loss",
                    model != NULL ? model : "the model");
@@ -236,6 +251,9 @@ static bool differentiate_graph(PassCtx *c, Graph *g)
 {
     Autodiff a = {.c = c, .g = g, .r = rebuild_begin(g, c->scratch)};
     bool ok = true;
+    for (int i = 0; i < a.r.n; i++) {
+        a.backwards += a.r.old[i]->op == OP_backward;
+    }
     classify(&a);
     for (int i = 0; i < a.r.n; i++) {
         Node *n = a.r.old[i];

@@ -27,19 +27,23 @@ typedef struct Grad {
     const char *param;
     Node *value;
     Node *squares; /* f64, sum of squares before unscaling; NULL after clipping */
-    Node *inverse; /* f64, what unscaling multiplied by; NULL: not unscaled */
+    Node *inverse; /* f64, what unscaling multiplied by; NULL: not unscaled, or clipped since */
+    const Decl *scaler; /* the loss was multiplied by its scale; NULL: it was not */
+    Node *bad;          /* after unscaling: the gradients of its optimizer are not finite */
+    bool mixed; /* a sum of gradients of which one was unscaled or clipped; good for nothing */
+    bool changed;
 } Grad;
 
 /* What a token stands for. Markers change it in order. */
 typedef struct GradSet {
     int n;
     Grad *v;
-    const Decl *scaler; /* the loss was multiplied by its scale; NULL: it was not */
 } GradSet;
 
 typedef struct Flag {
-    const Decl *optimizer, *scaler;
-    Node *bad; /* bool: its gradients are not finite */
+    const Decl *scaler;
+    Node *bad;    /* bool: the gradients of an optimizer are not finite */
+    bool counted; /* the scale has moved since */
 } Flag;
 
 typedef struct Scaling {
@@ -201,6 +205,12 @@ static Node *sum_all(Scaling *s, int n, Node *const *x)
     return sum;
 }
 
+/* It is what the loss has for a gradient, clipped perhaps, but not scaled. */
+static bool is_true(const Grad *g)
+{
+    return !g->mixed && (g->scaler == NULL || g->bad != NULL);
+}
+
 /* Global norm of the true gradients of a model (NULL: of all), f64. */
 static Node *norm_of(Scaling *s, GradSet *set, const char *model)
 {
@@ -213,7 +223,7 @@ static Node *norm_of(Scaling *s, GradSet *set, const char *model)
         int n = 0;
         inverse = NULL;
         for (; i < set->n; i++) {
-            if (!pass_in_model(set->v[i].param, model)) {
+            if (!pass_in_model(set->v[i].param, model) || !is_true(&set->v[i])) {
                 continue;
             }
             Node *of = sum_of_squares(s, &set->v[i]);
@@ -255,11 +265,12 @@ static const Decl *marker_optimizer(const Scaling *s, const Node *n)
     return d;
 }
 
-static const Flag *find_flag(const Scaling *s, const Decl *optimizer)
+/* Says of an unscaled optimizer whether its gradients are bad; NULL: they are not unscaled. */
+static Node *find_bad(const GradSet *set, const Decl *optimizer)
 {
-    for (int i = 0; i < s->flags.n; i++) {
-        if (s->flags.at[i].optimizer == optimizer) {
-            return &s->flags.at[i];
+    for (int i = 0; i < set->n; i++) {
+        if (set->v[i].bad != NULL && pass_optimizes(optimizer, set->v[i].param)) {
+            return set->v[i].bad;
         }
     }
     return NULL;
@@ -274,10 +285,13 @@ static void multiply(Scaling *s, Grad *g, Node *factor, const char *name)
     g->value = op2(s, OP_mul, g->value, cast);
 }
 
-/* The number that a gradient has among those of all checks of this scaler; says what and where it is. */
-static int64_t note_checked(Scaling *s, const Decl *scaler, const Grad *g)
+/* The number that a gradient has among those of all checks; says what and where it is. */
+static int64_t note_checked(Scaling *s, const Grad *g)
 {
-    Decl *d = module_find(s->c->m, DECL_scaler, scaler->name);
+    Decl *d = NULL; /* the first scaler has the list for all */
+    for (int i = s->c->m->ndecls - 1; i >= 0; i--) {
+        d = s->c->m->decls[i]->kind == DECL_scaler ? s->c->m->decls[i] : d;
+    }
     const Attr *names = attrs_find(&d->attrs, ATTR_checked);
     const Attr *ops = attrs_find(&d->attrs, ATTR_checked_ops);
     const Attr *lines = attrs_find(&d->attrs, ATTR_checked_lines);
@@ -300,12 +314,12 @@ static int64_t note_checked(Scaling *s, const Decl *scaler, const Grad *g)
 }
 
 /* For the log: the number of the first gradient that is not finite, -1 where all are. */
-static void find_first_bad(Scaling *s, GradSet *set, const Decl *optimizer, const Decl *scaler)
+static void find_first_bad(Scaling *s, GradSet *set, const Decl *optimizer)
 {
     int64_t *numbers = ARENA_ARRAY(s->c->scratch, int64_t, set->n);
     for (int i = 0; i < set->n; i++) {
         if (pass_optimizes(optimizer, set->v[i].param)) {
-            numbers[i] = note_checked(s, scaler, &set->v[i]);
+            numbers[i] = note_checked(s, &set->v[i]);
         }
     }
     Node *first = s->first_bad != NULL ? s->first_bad : number(s, DT_i32, -1);
@@ -322,15 +336,17 @@ static void find_first_bad(Scaling *s, GradSet *set, const Decl *optimizer, cons
 static void unscale(Scaling *s, const Node *n, GradSet *set, const Decl *optimizer,
                     const Decl *scaler)
 {
-    if (find_flag(s, optimizer) != NULL) {
+    if (find_bad(set, optimizer) != NULL) {
         fail(s, n, "the gradients of this optimizer are unscaled a second time");
         return;
     }
-    if (set->scaler != scaler) {
-        fail(s, n,
-             "the loss was not multiplied by the scale of this scaler: "
-             "backward(scaler.scale(loss))");
-        return;
+    for (int i = 0; i < set->n; i++) {
+        if (pass_optimizes(optimizer, set->v[i].param) && set->v[i].scaler != scaler) {
+            fail(s, n,
+                 "the loss was not multiplied by the scale of this scaler: "
+                 "backward(scaler.scale(loss))");
+            return;
+        }
     }
     Node **squares = ARENA_ARRAY(s->c->scratch, Node *, set->n);
     int found = 0;
@@ -346,8 +362,8 @@ static void unscale(Scaling *s, const Node *n, GradSet *set, const Decl *optimiz
     s->b.name = "found_inf";
     Node *bad = op1(s, OP_not, op1(s, OP_isfinite, sum_all(s, found, squares)));
     s->b.name = NULL;
-    find_first_bad(s, set, optimizer, scaler);
-    vec_push(s->c->scratch, &s->flags, ((Flag){optimizer, scaler, bad}));
+    find_first_bad(s, set, optimizer);
+    vec_push(s->c->scratch, &s->flags, ((Flag){scaler, bad, false}));
     s->b.why = WHY_UPDATE "gradients divided by the loss scale";
     Node *inverse64 = op2(s, OP_div, number(s, DT_f64, 1), f64(s, scale_arg(s, scaler)));
     s->b.name = "inv_scale";
@@ -358,30 +374,33 @@ static void unscale(Scaling *s, const Node *n, GradSet *set, const Decl *optimiz
         if (pass_optimizes(optimizer, g->param)) {
             multiply(s, g, inverse, "inv_scale");
             g->inverse = factor;
+            g->bad = bad;
+            g->changed = true;
         }
     }
     s->b.name = NULL;
 }
 
-static bool is_unscaled(const Scaling *s, const GradSet *set, const Grad *g)
+static void check_true(Scaling *s, const Node *n, const Grad *g)
 {
-    bool unscaled = set->scaler == NULL;
-    for (int i = 0; i < s->flags.n && !unscaled; i++) {
-        unscaled = pass_optimizes(s->flags.at[i].optimizer, g->param);
+    bool step = n->op == OP_optimizer_step;
+    if (g->mixed) {
+        fail(s, n,
+             "these gradients are added to earlier ones, of which some were unscaled, clipped or "
+             "taken by a step");
+    } else if (g->scaler != NULL && g->bad == NULL) {
+        fail(s, n,
+             step ? "the gradients are still multiplied by the loss scale: scaler.step(optimizer)"
+                  : "the gradients are still multiplied by the loss scale: "
+                    "scaler.unscale(optimizer) comes first");
     }
-    return unscaled;
 }
 
 static void check_unscaled(Scaling *s, const Node *n, const GradSet *set, const char *model)
 {
     for (int i = 0; i < set->n && !s->failed; i++) {
-        if (pass_in_model(set->v[i].param, model) && !is_unscaled(s, set, &set->v[i])) {
-            fail(
-                s, n,
-                n->op == OP_optimizer_step
-                    ? "the gradients are still multiplied by the loss scale: scaler.step(optimizer)"
-                    : "the gradients are still multiplied by the loss scale: "
-                      "scaler.unscale(optimizer) comes first");
+        if (pass_in_model(set->v[i].param, model)) {
+            check_true(s, n, &set->v[i]);
         }
     }
 }
@@ -401,6 +420,7 @@ static void clip_norm(Scaling *s, const Node *n, GradSet *set)
         if (pass_in_model(g->param, model)) {
             multiply(s, g, coefficient, "clip_coef");
             g->squares = NULL;
+            g->changed = true;
         }
     }
     s->b.name = NULL;
@@ -420,6 +440,7 @@ static void clip_value(Scaling *s, const Node *n, GradSet *set)
             g->value =
                 build3(&s->b, OP_clamp, g->value, number(s, dt, -limit), number(s, dt, limit));
             g->squares = NULL;
+            g->changed = true;
         }
     }
 }
@@ -458,19 +479,19 @@ static void step_optimizer(Scaling *s, const Node *n, GradSet *set)
         fail(s, n, arena_printf(s->c->scratch, "there is no optimizer of the kind '%s'", kind));
         return;
     }
-    if (scaler != NULL && find_flag(s, optimizer) == NULL) {
+    if (scaler != NULL && find_bad(set, optimizer) == NULL) {
         unscale(s, n, set, optimizer, scaler);
     }
     for (int i = 0; i < set->n && !s->failed; i++) {
         if (pass_optimizes(optimizer, set->v[i].param)) {
-            check_unscaled(s, n, &(GradSet){1, &set->v[i], set->scaler}, NULL);
+            check_true(s, n, &set->v[i]);
+            set->v[i].changed = true;
         }
     }
     if (!s->normed) {
         report_norm(s, set, NULL);
     }
-    const Flag *flag = scaler != NULL ? find_flag(s, optimizer) : NULL;
-    Node *bad = flag != NULL ? flag->bad : NULL;
+    Node *bad = scaler != NULL ? find_bad(set, optimizer) : NULL;
     s->b.why = arena_printf(s->c->arena, WHY_UPDATE "%s in f32", kind);
     const Tensor *step = state_tensor(s, arena_printf(s->c->arena, "%s.step", optimizer->name),
                                       TENSOR_moment, DT_i64, &no_dims, 0);
@@ -488,13 +509,14 @@ static void step_optimizer(Scaling *s, const Node *n, GradSet *set)
 
 /* ---- the scale's next value ---------------------------------------------------------------------- */
 
-/* Any optimizer's gradients that this scaler unscaled were bad (NULL scaler: any at all); NULL: none was checked. */
+/* Any optimizer's gradients that this scaler unscaled since its last update were bad (NULL scaler: any at all);
+ * NULL: none was checked. */
 static Node *any_bad(Scaling *s, const Decl *scaler)
 {
     Node *any = NULL;
     for (int i = 0; i < s->flags.n; i++) {
         const Flag *f = &s->flags.at[i];
-        if (scaler == NULL || f->scaler == scaler) {
+        if (scaler == NULL || (f->scaler == scaler && !f->counted)) {
             any = any == NULL ? f->bad : op2(s, OP_or, any, f->bad);
         }
     }
@@ -522,6 +544,9 @@ static void update_scaler(Scaling *s, const Node *n, GradSet *set)
         fail(s, n, "no optimizer was stepped by this scaler before");
         return;
     }
+    for (int i = 0; i < s->flags.n; i++) {
+        s->flags.at[i].counted |= s->flags.at[i].scaler == scaler;
+    }
     const Attrs *as = &scaler->attrs;
     s->b.why = WHY_UPDATE "the rule of the loss scale";
     Node *floor_ = number(s, DT_f32, attrs_float(as, ATTR_scale_min, 1));
@@ -539,7 +564,9 @@ static void update_scaler(Scaling *s, const Node *n, GradSet *set)
     Node *next = where(s, bad, backed_off, where(s, full, grown, scale));
     set_state(s, scale_t, NULL, next);
     set_state(s, tracker_t, NULL, where(s, op2(s, OP_or, bad, full), zero, count));
-    host_result(s, "step.scale_next", next);
+    if (scaler == s->flags.at[0].scaler) { /* the log shows one scale */
+        host_result(s, "step.scale_next", next);
+    }
 }
 
 /* ---- graphs -------------------------------------------------------------------------------------- */
@@ -567,10 +594,10 @@ static GradSet *new_set(Scaling *s, const Node *n)
     GradSet *set = ARENA_NEW(s->c->scratch, GradSet);
     set->n = n->nin;
     set->v = ARENA_ARRAY(s->c->scratch, Grad, n->nin);
-    set->scaler = node_map_get(&s->scalers, n);
-    set->scaler = set->scaler != NULL ? set->scaler : enabled_scaler(s, n);
+    const Decl *scaler = node_map_get(&s->scalers, n);
+    scaler = scaler != NULL ? scaler : enabled_scaler(s, n);
     for (int i = 0; i < n->nin; i++) {
-        set->v[i] = (Grad){.param = params->strs.v[i], .value = n->in[i]};
+        set->v[i] = (Grad){.param = params->strs.v[i], .value = n->in[i], .scaler = scaler};
     }
     return set;
 }
@@ -612,6 +639,45 @@ static void accumulate(Scaling *s, const Node *n, GradSet *set)
     }
 }
 
+/* The union; a parameter in both sets has the sum, unless one of the gradients is not what backward gave. */
+static GradSet *join_sets(Scaling *s, const GradSet *x, const GradSet *y)
+{
+    GradSet *set = ARENA_NEW(s->c->scratch, GradSet);
+    set->v = ARENA_ARRAY(s->c->scratch, Grad, x->n + y->n + 1);
+    for (int i = 0; i < x->n; i++) {
+        set->v[set->n++] = x->v[i];
+    }
+    for (int i = 0; i < y->n; i++) {
+        Grad *g = NULL;
+        for (int k = 0; k < x->n && g == NULL; k++) {
+            g = str_eq(set->v[k].param, y->v[i].param) ? &set->v[k] : NULL;
+        }
+        if (g == NULL) {
+            set->v[set->n++] = y->v[i];
+            continue;
+        }
+        s->b.why = WHY_UPDATE "gradients of several losses add up";
+        s->b.name = arena_printf(s->c->arena, "%s.grad", g->param);
+        g->mixed = g->mixed || g->changed || g->scaler != y->v[i].scaler;
+        g->value = g->mixed ? y->v[i].value : op2(s, OP_add, g->value, y->v[i].value);
+        g->squares = NULL;
+        s->b.name = NULL;
+    }
+    return set;
+}
+
+static GradSet *without(Scaling *s, const GradSet *x, const Decl *optimizer)
+{
+    GradSet *set = ARENA_NEW(s->c->scratch, GradSet);
+    set->v = ARENA_ARRAY(s->c->scratch, Grad, x->n + 1);
+    for (int i = 0; i < x->n; i++) {
+        if (!pass_optimizes(optimizer, x->v[i].param)) {
+            set->v[set->n++] = x->v[i];
+        }
+    }
+    return set;
+}
+
 static void (*const expand[OP_COUNT])(Scaling *s, const Node *n, GradSet *set) = {
     [OP_unscale] = expand_unscale,      [OP_clip_grad_norm] = clip_norm,
     [OP_clip_grad_value] = clip_value,  [OP_optimizer_step] = step_optimizer,
@@ -623,6 +689,11 @@ static void expand_marker(Scaling *s, Node *n)
     GradSet *set = n->op == OP_gradients ? new_set(s, n) : node_map_get(&s->sets, n->in[0]);
     if (set == NULL) {
         ICE("%s without gradients", op_info[n->op].name);
+    }
+    if (n->op == OP_more_gradients) {
+        set = join_sets(s, set, node_map_get(&s->sets, n->in[1]));
+    } else if (n->op == OP_forget) {
+        set = without(s, set, marker_optimizer(s, n));
     }
     node_map_put(s->c->scratch, &s->sets, n, set);
     if (expand[n->op] != NULL && !s->failed) {
@@ -691,6 +762,9 @@ static bool expand_graph(PassCtx *c, Graph *g)
         s.b.loc = n->loc;
         if (n->op == OP_scale_loss) {
             rebuild_replace(&r, n, expand_scale_loss(&s, n));
+        } else if (n->op == OP_stepped) {
+            const char *param = attrs_str(&n->in[1]->attrs, ATTR_param);
+            rebuild_replace(&r, n, state_now(&s, module_find_tensor(c->m, param)));
         } else if (op_info[n->op].kind == KIND_Mark) {
             expand_marker(&s, n);
         } else if (n->op != OP_arg) {

@@ -89,6 +89,9 @@ static void strip_markers(Graph *g)
     int kept = 0;
     for (int i = 0; i < g->nnodes; i++) {
         bool mark = op_info[g->nodes[i]->op].kind == KIND_Mark;
+        if (g->nodes[i]->op == OP_stepped) { /* the steps are gone */
+            graph_replace(g, g->nodes[i], g->nodes[i]->in[1]);
+        }
         if (!mark || g->nodes[i]->op == OP_scale_loss) {
             g->nodes[kept++] = g->nodes[i];
         }

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# two_optimizers.sh: a generator and a discriminator in one loop. Its losses are PyTorch's, whose second forward
+# takes the discriminator as its step has left it; with loss scaling each optimizer is skipped on its own.
+source "$(dirname "${BASH_SOURCE[0]}")/e2e_lib.sh"
+
+awk 'BEGIN { print "a,b,c,d,e,f"
+    for (x = i = 1; i <= 128; i++) {
+        row = ""
+        for (k = 0; k < 6; k++) { x = (x * 16807) % 2147483647; row = row (k ? "," : "") sprintf("%.6f", x / 1073741824 - 1) }
+        print row } }' >"$tmp/points.csv"
+
+# trained NAME EPOCHS SED-COMMAND
+trained() {
+    sed -E "s/0\.\.3/0..$2/; $3" "$src/tests/e2e/two_optimizers.mpt" >"$tmp/$1.mpt"
+    quietly "$mpc" -O0 --cpu=generic --verify-passes "$tmp/$1.mpt" -o "$tmp/$1"
+    quietly "$tmp/$1" --seed 3 --data "$tmp" --out "$tmp/$1_run"
+}
+
+# close KEY RUN VALUE TOLERANCE: of the last step
+close() {
+    local last
+    last=$(field "$1" step "$2" | tail -n 1)
+    holds "$last - $3 < $4 && $3 - $last < $4" || fail "$2: $1 is $last, and PyTorch has $3"
+}
+
+# numbers RUN FROM TO: weights, those of the generator first
+numbers() {
+    local file=$1/model.safetensors head
+    head=$(od -A n -t u8 -N 8 "$file")
+    od -A n -v -t f4 -j $((8 + head)) -w4 "$file" | sed -n "$2,$3p"
+}
+
+trained f32 3 ''
+close d_loss "$tmp/f32_run" 1.387990 2e-6
+close g_loss "$tmp/f32_run" 0.709352 2e-6
+
+scaled='s/^opt_d /scaler = GradScaler()\nopt_d /
+s/( *)(.)_loss\.backward\(\)/\1scaler.scale(\2_loss).backward()\n\1scaler.unscale(opt_\2)/
+s/(opt_.)\.step\(\)/scaler.step(\1)/
+s/^( *)log[(]/\1scaler.update()\n\1log(/
+s/(fake|answer) *= (.*)/with autocast(f16) { \1 = \2 }/'
+trained f16 3 "$scaled"
+close d_loss "$tmp/f16_run" 1.387990 2e-3
+close g_loss "$tmp/f16_run" 0.709352 2e-3
+
+# The generator's loss overflows: it stays as it is, the discriminator learns, and the scale falls once a batch.
+scaled+=$'\ns/ones_like\\(answer\\)\\)/& * 3e38/'
+trained one 1 "$scaled"
+trained two 2 "$scaled"
+[[ $(numbers "$tmp/one_run" 1 114) == "$(numbers "$tmp/two_run" 1 114)" ]] || fail "a skipped generator changed"
+[[ $(numbers "$tmp/one_run" 115 179) != "$(numbers "$tmp/two_run" 115 179)" ]] || fail "the discriminator did not learn"
+[[ $(field scale step "$tmp/one_run" | tail -n 1) == 8192 ]] || fail "4 batches with an overflow halve the scale 4 times: \
+$(field scale step "$tmp/one_run" | tr '\n' ' ')"
+finish
