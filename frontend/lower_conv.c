@@ -51,7 +51,7 @@ bool call_steps(Lower *l, Call *c, int i, int64_t row, int64_t out[2])
     }
     v = (v.kind == VAL_list || v.kind == VAL_tuple) && v.list->n == 1 ? v.list->at[0] : v;
     out[0] = row;
-    return val_int_of(l, v, "a whole number", c->locs[i], &out[1]);
+    return val_int_of(l, v, "this number for signals", c->locs[i], &out[1]);
 }
 
 /* Sets an attribute from argument i. */

@@ -198,6 +198,23 @@ Node *build_pad(Builder *b, Node *x, int axis, int64_t before, int64_t after)
     return build(b, OP_pad, 1, &x, attrs);
 }
 
+Node *build_spread(Builder *b, Node *x, int axis, int64_t step)
+{
+    Dims apart = {.rank = x->dims.rank + 1}, together = x->dims;
+    if (step == 1) {
+        return x;
+    }
+    for (int i = 0, k = 0; i < x->dims.rank; i++) {
+        apart.d[k++] = x->dims.d[i];
+        if (i == axis) {
+            apart.d[k++] = dim_of(1);
+        }
+    }
+    together.d[axis].k *= step;
+    Node *wide = build_pad(b, build_reshape(b, x, &apart), axis + 1, 0, step - 1);
+    return build_reshape(b, wide, &together);
+}
+
 Node *build_reduce(Builder *b, Op op, Node *x, int naxes, const int64_t *axes, bool keepdim)
 {
     if (x == NULL) {

@@ -301,6 +301,8 @@ Node *build_transpose(Builder *b, Node *x, const int *perm);
 /* x itself where nothing is left out, nothing is added */
 Node *build_slice(Builder *b, Node *x, int axis, int64_t start, int64_t stop, int64_t step);
 Node *build_pad(Builder *b, Node *x, int axis, int64_t before, int64_t after);
+/* step - 1 zeros after each element along axis: [.., m, ..] -> [.., m * step, ..] */
+Node *build_spread(Builder *b, Node *x, int axis, int64_t step);
 /* Axes in any order, negative ones from the end; naxes -1: all. */
 Node *build_reduce(Builder *b, Op op, Node *x, int naxes, const int64_t *axes, bool keepdim);
 /* Contractions have a result type of their own; DT_none: the widest operand's. bias may be NULL. */

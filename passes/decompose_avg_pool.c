@@ -150,16 +150,7 @@ static Node *placed(const Means *m, Node *x, int i, int64_t start)
 {
     int axis = 2 + i;
     int64_t step = m->s.stride[i], length = reach(m, i), last = (m->result[i] - 1) * step + 1;
-    Dims between = {.rank = 5}, flat = x->dims;
-    for (int k = 0, to = 0; k < 4; k++) {
-        between.d[to++] = x->dims.d[k];
-        if (k == axis) {
-            between.d[to++] = dim_of(1);
-        }
-    }
-    flat.d[axis].k *= step;
-    x = build_pad(m->b, build_reshape(m->b, x, &between), axis + 1, 0, step - 1);
-    x = build_slice(m->b, build_reshape(m->b, x, &flat), axis, 0, last, 1);
+    x = build_slice(m->b, build_spread(m->b, x, axis, step), axis, 0, last, 1);
     x = build_pad(m->b, x, axis, start, length - start - last);
     return build_slice(m->b, x, axis, m->s.padding[i], m->s.padding[i] + m->image[i], 1);
 }

@@ -94,16 +94,7 @@ static Node *result_tap(const Taps *t, Node *y, int64_t k)
         int64_t step = s->stride[i], length = (t->c.result[i] - 1) * step + 1;
         int64_t from = s->padding[i] - at[i], before = from < 0 ? -from : 0;
         int64_t after = from + t->c.image[i] - length;
-        Dims between = {.rank = 5}, flat = y->dims;
-        for (int j = 0, to = 0; j < 4; j++) {
-            between.d[to++] = y->dims.d[j];
-            if (j == axis) {
-                between.d[to++] = dim_of(1);
-            }
-        }
-        flat.d[axis].k *= step;
-        y = build_pad(t->b, build_reshape(t->b, y, &between), axis + 1, 0, step - 1);
-        y = build_slice(t->b, build_reshape(t->b, y, &flat), axis, 0, length, 1);
+        y = build_slice(t->b, build_spread(t->b, y, axis, step), axis, 0, length, 1);
         y = build_pad(t->b, y, axis, before, after > 0 ? after : 0);
         y = build_slice(t->b, y, axis, from + before, from + before + t->c.image[i], 1);
     }

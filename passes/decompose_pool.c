@@ -17,29 +17,6 @@ typedef struct Pool {
     Dims dims; /* of the result */
 } Pool;
 
-static Node *with_ints(Builder *b, Op op, Node *x, int n, const AttrId *ids, const int64_t *values)
-{
-    Attrs attrs = {0};
-    for (int i = 0; i < n; i++) {
-        attrs_set_int(b->graph->arena, &attrs, ids[i], values[i]);
-    }
-    return build(b, op, 1, &x, attrs);
-}
-
-static Node *padded(Builder *b, Node *x, int axis, int64_t before, int64_t after)
-{
-    static const AttrId ids[] = {ATTR_axis, ATTR_before, ATTR_after};
-    return before == 0 && after == 0
-               ? x
-               : with_ints(b, OP_pad, x, 3, ids, (int64_t[]){axis, before, after});
-}
-
-static Node *sliced(Builder *b, Node *x, int axis, int64_t start, int64_t stop, int64_t step)
-{
-    static const AttrId ids[] = {ATTR_axis, ATTR_start, ATTR_stop, ATTR_step};
-    return with_ints(b, OP_slice, x, 4, ids, (int64_t[]){axis, start, stop, step});
-}
-
 static Node *indices(Builder *b, const Dims *dims, int axis)
 {
     Attrs attrs = {0};
@@ -65,7 +42,7 @@ static Pool pool_of(Builder *b, const Node *n, Node *x, const Dims *result)
     }
     for (int i = 0; i < 2; i++) {
         int64_t before = p.s.padding[i];
-        p.x = padded(b, p.x, 2 + i, before, reach(&p, i) - before - p.image[i]);
+        p.x = build_pad(b, p.x, 2 + i, before, reach(&p, i) - before - p.image[i]);
     }
     return p;
 }
@@ -94,7 +71,7 @@ static Node *element(const Pool *p, int64_t k)
     Node *x = p->x;
     for (int i = 0; i < 2; i++) {
         int64_t stop = at[i] + (p->result[i] - 1) * p->s.stride[i] + 1;
-        x = sliced(p->b, x, 2 + i, at[i], stop, p->s.stride[i]);
+        x = build_slice(p->b, x, 2 + i, at[i], stop, p->s.stride[i]);
     }
     for (int i = 0; i < 2; i++) {
         Node *there = exists(p, i, at[i]);
@@ -215,7 +192,7 @@ static Around around(const Pool *p)
 static Node *surrounded(const Pool *p, const Around *a, Node *x)
 {
     for (int i = 0; i < 2; i++) {
-        x = padded(p->b, x, 2 + i, a->before[i], a->after[i]);
+        x = build_pad(p->b, x, 2 + i, a->before[i], a->after[i]);
     }
     return x;
 }
@@ -229,7 +206,7 @@ static Node *reaching(const Pool *p, const Around *a, Node *x, const int64_t *pl
             return NULL;
         }
         int64_t start = a->before[i] + windows;
-        x = sliced(p->b, x, 2 + i, start, start + a->places[i], 1);
+        x = build_slice(p->b, x, 2 + i, start, start + a->places[i], 1);
     }
     return x;
 }
@@ -268,7 +245,7 @@ static Node *woven(const Pool *p, Node **parts, int64_t nparts)
     }
     for (int i = 0; i < 2; i++) {
         if (dx->dims.d[2 + i].k > p->image[i]) {
-            dx = sliced(p->b, dx, 2 + i, 0, p->image[i], 1);
+            dx = build_slice(p->b, dx, 2 + i, 0, p->image[i], 1);
         }
     }
     return dx;

@@ -388,21 +388,6 @@ static Node *slice(Vjp *v, Node *x, int axis, int64_t start, int64_t stop)
     return build_slice(v->b, x, axis, start, stop, 1);
 }
 
-/* step - 1 zeros after each element along axis: [.., m, ..] -> [.., m * step, ..] */
-static Node *spread(Vjp *v, Node *x, int axis, int64_t step)
-{
-    Dims apart = {.rank = x->dims.rank + 1}, together = x->dims;
-    for (int i = 0, k = 0; i < x->dims.rank; i++) {
-        apart.d[k++] = x->dims.d[i];
-        if (i == axis) {
-            apart.d[k++] = dim_of(1);
-        }
-    }
-    together.d[axis].k *= step;
-    Node *wide = pad(v, build_reshape(v->b, x, &apart), axis + 1, 0, step - 1);
-    return build_reshape(v->b, wide, &together);
-}
-
 static Node *vjp_slice(Vjp *v)
 {
     const Attrs *as = &v->n->attrs;
@@ -411,7 +396,7 @@ static Node *vjp_slice(Vjp *v)
     int64_t length = v->n->in[0]->dims.d[axis].k, covered = v->n->dims.d[axis].k * step;
     Node *dy = v->dy;
     if (step > 1) {
-        dy = spread(v, dy, axis, step);
+        dy = build_spread(v->b, dy, axis, step);
         if (start + covered > length) { /* zeros behind the last element that do not exist */
             dy = slice(v, dy, axis, 0, length - start);
             covered = length - start;

@@ -47,25 +47,6 @@ static Node *with_int(GoldenGraph *g, Op op, Node *x, AttrId id, int64_t value)
     return build(&g->b, op, 1, &x, as);
 }
 
-static Node *slice(GoldenGraph *g, Node *x, int64_t axis, int64_t start, int64_t stop, int64_t step)
-{
-    Attrs as = {0};
-    attrs_set_int(g->b.graph->arena, &as, ATTR_axis, axis);
-    attrs_set_int(g->b.graph->arena, &as, ATTR_start, start);
-    attrs_set_int(g->b.graph->arena, &as, ATTR_stop, stop);
-    attrs_set_int(g->b.graph->arena, &as, ATTR_step, step);
-    return build(&g->b, OP_slice, 1, &x, as);
-}
-
-static Node *pad(GoldenGraph *g, Node *x, int64_t axis, int64_t before, int64_t after)
-{
-    Attrs as = {0};
-    attrs_set_int(g->b.graph->arena, &as, ATTR_axis, axis);
-    attrs_set_int(g->b.graph->arena, &as, ATTR_before, before);
-    attrs_set_int(g->b.graph->arena, &as, ATTR_after, after);
-    return build(&g->b, OP_pad, 1, &x, as);
-}
-
 static Dims dims_of(const cJSON *shape)
 {
     Dims d = {.rank = cJSON_GetArraySize(shape)};
@@ -154,10 +135,10 @@ static Node *transpose(GoldenGraph *g, Op op)
 static Node *slices(GoldenGraph *g, Op op)
 {
     (void)op;
-    return slice(g, g->in[0], axis_of(g->in[0], golden_number(g->attrs, "dim", 0)),
-                 (int64_t)golden_number(g->attrs, "start", 0),
-                 (int64_t)golden_number(g->attrs, "stop", 0),
-                 (int64_t)golden_number(g->attrs, "step", 1));
+    return build_slice(&g->b, g->in[0], axis_of(g->in[0], golden_number(g->attrs, "dim", 0)),
+                       (int64_t)golden_number(g->attrs, "start", 0),
+                       (int64_t)golden_number(g->attrs, "stop", 0),
+                       (int64_t)golden_number(g->attrs, "step", 1));
 }
 
 static Node *select_one(GoldenGraph *g, Op op)
@@ -165,7 +146,7 @@ static Node *select_one(GoldenGraph *g, Op op)
     (void)op;
     int64_t axis = axis_of(g->in[0], golden_number(g->attrs, "dim", 0));
     int64_t index = (int64_t)golden_number(g->attrs, "index", 0);
-    Node *x = slice(g, g->in[0], axis, index, index + 1, 1);
+    Node *x = build_slice(&g->b, g->in[0], axis, index, index + 1, 1);
     return build_reduce(&g->b, OP_sum, x, 1, &axis, false);
 }
 
@@ -176,7 +157,7 @@ static Node *split(GoldenGraph *g, Op op)
     int64_t axis = axis_of(g->in[0], golden_number(g->attrs, "dim", 0)), start = 0;
     for (int i = 0; i < cJSON_GetArraySize(sizes); i++) {
         int64_t stop = start + (int64_t)golden_item(cJSON_GetArrayItem(sizes, i));
-        g->out[i] = slice(g, g->in[0], axis, start, stop, 1);
+        g->out[i] = build_slice(&g->b, g->in[0], axis, start, stop, 1);
         start = stop;
     }
     return g->out[0];
@@ -217,8 +198,8 @@ static Node *padded(GoldenGraph *g, Op op)
         int64_t axis = x->dims.rank - 1 - i / 2;
         int64_t before = (int64_t)golden_item(cJSON_GetArrayItem(sizes, i));
         int64_t after = (int64_t)golden_item(cJSON_GetArrayItem(sizes, i + 1));
-        x = pad(g, x, axis, before, after);
-        inside = pad(g, inside, axis, before, after);
+        x = build_pad(&g->b, x, axis, before, after);
+        inside = build_pad(&g->b, inside, axis, before, after);
     }
     Node *mask = build2(&g->b, OP_gt, inside, build_const(&g->b, DT_f32, 0));
     return build3(&g->b, OP_where, mask, x, number(g, "value"));
