@@ -21,13 +21,13 @@ declare -A spelled=(
     [logsumexp]='logsumexp(x)' [cross_entropy]='cross_entropy(x, batch.label)' [embedding]='embedding(batch.k, model.w.reshape(4, 1))'
     [neg]='-x' [abs]='abs(x)' [square]='square(x)' [detach]='detach(x)'
     [conv2d]='conv2d(x.reshape(-1, 1, 2, 2), ones(2, 1, 2, 2))'
-    [max_pool2d]='max_pool2d(x.reshape(-1, 1, 2, 2), 2)'
+    [max_pool2d]='max_pool2d(x.reshape(-1, 1, 2, 2), 2)' [avg_pool2d]='avg_pool2d(x.reshape(-1, 1, 2, 2), 2)'
     [conv_transpose2d]='conv_transpose2d(x.reshape(-1, 1, 2, 2), ones(1, 2, 2, 2))')
 flows=() stops=()
 while read -r op; do
     case $op in
     # made by passes, leaves and markers: they take part in every program
-    arg | const | iota | uniform | *_grad | pad) continue ;;
+    arg | const | iota | uniform | *_grad | pad | interleave) continue ;;
     scale_loss | backward | gradients | unscale | clip_grad_* | optimizer_step | scaler_update | accumulat*) continue ;;
     # bool or whole numbers, or constant almost everywhere
     isfinite | not | lt | le | gt | ge | eq | ne | and | or | sign | floor | argmax | detach) stops+=("$op") ;;
