@@ -71,14 +71,68 @@ static void add_number(RtColumn *c, int bucket, double value)
     c->high[bucket] = first ? (float)value : fmaxf(c->high[bucket], (float)value);
 }
 
+/* ---- step records: many, and of numbers only, so they are read without making objects of them ---- */
+
+enum { NUMBERS_MOST = RT_COLUMNS + 4, KEY_MOST = 48 };
+
+typedef struct Step {
+    int64_t step, epoch;
+    bool skipped;
+    int n;
+    char key[NUMBERS_MOST][KEY_MOST];
+    double value[NUMBERS_MOST];
+} Step;
+
+static void set_number(Step *s, const char *key, double value)
+{
+    if (!strcmp(key, "step")) {
+        s->step = (int64_t)value;
+    } else if (!strcmp(key, "epoch")) {
+        s->epoch = (int64_t)value;
+    } else if (s->n < NUMBERS_MOST) {
+        strcpy(s->key[s->n], key);
+        s->value[s->n++] = value;
+    }
+}
+
+/* `"key":value` at *at, as rt_json.c writes it, which it then is behind. False: it is something else. */
+static bool scan_member(Step *s, const char **at, const char *end)
+{
+    const char *key = *at + 1, *quote = **at == '"' ? memchr(key, '"', (size_t)(end - key)) : NULL;
+    char name[KEY_MOST];
+    double value;
+    if (!quote || quote - key >= KEY_MOST || end - quote < 3 || quote[1] != ':' ||
+        memchr(key, '\\', (size_t)(quote - key)))
+        return false;
+    memcpy(name, key, (size_t)(quote - key));
+    name[quote - key] = 0;
+    const char *from = quote + 2, *to = from;
+    while (to < end && *to != ',' && *to != '}')
+        to++;
+    *at = to;
+    bool quoted = *from == '"' && to - from > 2 && to[-1] == '"';
+    if (rt_parse_double(from + quoted, (size_t)(to - from) - 2 * quoted, &value))
+        set_number(s, name, value);
+    else if (!strcmp(name, "skipped"))
+        s->skipped = *from == 't';
+    return to < end;
+}
+
+static bool scan_step(Step *s, const char *line, size_t n)
+{
+    const char *end = line + n, *at = line;
+    s->step = s->epoch = s->n = 0;
+    s->skipped = false;
+    do
+        at++;
+    while (end - at > 2 && scan_member(s, &at, end) && *at == ',');
+    return end - at == 1 && *at == '}';
+}
+
 /* The norm of gradients that overflowed says nothing of the others: that the update was skipped is counted. */
-static void add_step(RtDigest *d, const json_t *record)
+static void add_step(RtDigest *d, const Step *s)
 {
     RtCurves *v = &d->curves;
-    bool skipped = json_is_true(json_object_get(record, "skipped"));
-    const char *key;
-    json_t *member;
-    double value;
     if (!v->each)
         v->each = 1;
     if (v->records % v->each == 0 && v->used == RT_BUCKETS)
@@ -87,15 +141,12 @@ static void add_step(RtDigest *d, const json_t *record)
         v->used++;
     int bucket = v->used - 1;
     v->records++;
-    if (!rt_json_get_int(record, "step", &v->step[bucket]) ||
-        !rt_json_get_int(record, "epoch", &v->epoch[bucket]))
-        v->epoch[bucket] = 0;
-    json_object_foreach((json_t *)(uintptr_t)record, key, member)
-    {
-        bool skip = !strcmp(key, "step") || !strcmp(key, "epoch") || !strcmp(key, "event");
-        RtColumn *c = !skip && rt_json_get_number(record, key, &value) ? column(v, key) : NULL;
-        if (c && (isfinite(value) || !skipped))
-            add_number(c, bucket, value);
+    v->step[bucket] = s->step;
+    v->epoch[bucket] = s->epoch;
+    for (int i = 0; i < s->n; i++) {
+        RtColumn *c = isfinite(s->value[i]) || !s->skipped ? column(v, s->key[i]) : NULL;
+        if (c)
+            add_number(c, bucket, s->value[i]);
     }
     RtColumn *c = d->n_overflows ? column(v, "skips") : NULL;
     if (c)
@@ -182,14 +233,12 @@ static void add_overflow(RtDigest *d, const json_t *record)
     d->pending_overflows++;
 }
 
-void rt_digest_record(RtDigest *d, json_t *record)
+static void add_record(RtDigest *d, json_t *record)
 {
     const char *event = rt_json_get_text(record, "event");
     if (!event)
         event = "";
-    if (!strcmp(event, "step"))
-        add_step(d, record);
-    else if (!strcmp(event, "eval"))
+    if (!strcmp(event, "eval"))
         add_evaluation(d, record);
     else if (!strcmp(event, "overflow"))
         add_overflow(d, record);
@@ -201,18 +250,23 @@ void rt_digest_record(RtDigest *d, json_t *record)
         d->resumes++;
         keep(&d->end, NULL);
     }
-    json_decref(record);
 }
 
 /* ---- the file ---- */
 
-static void read_line(RtDigest *d, const char *line, size_t n)
+void rt_digest_line(RtDigest *d, const char *line, size_t n)
 {
+    static const char step[] = "{\"event\":\"step\",";
+    Step s;
+    if (n > sizeof step && !memcmp(line, step, sizeof step - 1)) {
+        if (scan_step(&s, line, n))
+            add_step(d, &s);
+        return;
+    }
     json_t *record = rt_json_modest(line, n) ? json_loadb(line, n, 0, NULL) : NULL;
     if (json_is_object(record))
-        rt_digest_record(d, record);
-    else
-        json_decref(record);
+        add_record(d, record);
+    json_decref(record);
 }
 
 /* Whole lines only: one that is still being written is read the next time. */
@@ -228,7 +282,7 @@ bool rt_digest_read(RtDigest *d, const char *log, RtErr *e)
         used += (size_t)n;
         char *from = text, *end;
         while ((end = memchr(from, '\n', used - (size_t)(from - text)))) {
-            read_line(d, from, (size_t)(end - from));
+            rt_digest_line(d, from, (size_t)(end - from));
             from = end + 1;
         }
         size_t read = (size_t)(from - text);

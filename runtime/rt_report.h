@@ -4,7 +4,6 @@
 
 #include "rt_util.h"
 
-#include <jansson.h>
 #include <stdio.h>
 
 enum { RT_BUCKETS = 500, RT_COLUMNS = 20, RT_EVALUATIONS = 300, RT_OVERFLOWS = 100, RT_SETS = 8 };
@@ -47,7 +46,7 @@ typedef struct RtDigest {
     int64_t n_overflows, pending_overflows, resumes;
 } RtDigest;
 
-void rt_digest_record(RtDigest *d, json_t *record); /* takes it over */
+void rt_digest_line(RtDigest *d, const char *line, size_t n); /* a record, without the newline */
 bool rt_digest_read(RtDigest *d, const char *log, RtErr *e);
 void rt_digest_free(RtDigest *d);
 

@@ -2,6 +2,7 @@
 #include "rt_fixture.h"
 #include "rt_report.h"
 
+#include <jansson.h>
 #include <math.h>
 
 static void add(RtDigest *d, const char *format, ...)
@@ -11,9 +12,7 @@ static void add(RtDigest *d, const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    json_t *record = json_loads(line, 0, NULL);
-    assert_non_null(record);
-    rt_digest_record(d, record);
+    rt_digest_line(d, line, strlen(line));
 }
 
 static const RtColumn *column(const RtDigest *d, const char *name)
@@ -132,6 +131,17 @@ static void the_log_is_read_on(void **state)
     assert_int_equal(d.curves.records, 1);
     assert_int_equal(d.curves.step[0], 3);
     assert_non_null(d.end);
+    /* Cut at any place, or of other members, a step is no step. */
+    static const char whole[] = "{\"event\":\"step\",\"step\":4,\"loss\":\"nan\",\"skipped\":true}";
+    for (size_t n = 0; n < sizeof whole - 1; n++) {
+        char *copy = malloc(n + 1);
+        memcpy(copy, whole, n);
+        rt_digest_line(&d, copy, n);
+        free(copy);
+    }
+    add(&d, "{\"event\":\"step\",\"st\\u0065p\":1,\"loss\":2}");
+    add(&d, "{\"event\":\"step\",\"step\":{\"a\":[1]},\"loss\":2");
+    assert_int_equal(d.curves.records, 1);
     add(&d, "{\"event\":\"resume\",\"seed\":7}");
     assert_null(d.end);
     assert_int_equal(d.resumes, 1);
