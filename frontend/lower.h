@@ -242,10 +242,10 @@ struct Run {
     VEC(const char *) late;  /* host variables that are set behind the call */
     VEC(const char *) paths; /* of random ops so far */
     /* the chain of markers */
-    Node *token;        /* newest marker; NULL before backward and after zero_grad */
-    const char *scaler; /* whose scale the newest gradients carry; NULL: none */
+    Node *token;               /* newest marker; NULL before backward and after zero_grad */
+    const char *scaler;        /* whose scale the newest gradients carry; NULL: none */
     VEC(const char *) scalers; /* of all gradients in it */
-    Node *last_step;    /* NULL: none yet */
+    Node *last_step;           /* NULL: none yet */
     Scope stepped; /* parameters that a step has changed: their value now, none before it is read */
     bool marked;   /* it has any marker */
     bool by_mode;  /* in evaluation it would be another one */
