@@ -47,6 +47,22 @@ static const char *loss_field(const Emit *e, const HostText *h, int g)
     return loss != NULL ? loss : number_field(e, h, g, "loss");
 }
 
+/* Where an update takes the gradients of other graphs: the newest of their losses, if the program keeps it. */
+static const char *kept_loss(Emit *e, const HostText *h)
+{
+    bool computed = false;
+    for (int g = 0; g < e->plan->ngraphs; g++) {
+        const Graph *graph = e->plan->graphs[g].graph;
+        computed = computed || (graph->role == GRAPH_Step && number_field(e, h, g, "loss") != NULL);
+    }
+    for (int i = 0; i < e->m->nvars && computed; i++) {
+        if (str_eq(e->m->vars[i].name, "loss") && e->m->vars[i].type == HT_float) {
+            return arena_printf(e->arena, "vars->%s", h->var[i]);
+        }
+    }
+    return NULL;
+}
+
 static int64_t max_skips(Emit *e)
 {
     int n;
@@ -87,10 +103,11 @@ static void step_done(Emit *e, const HostText *h, int g, int line)
     const char *skipped = number_field(e, h, g, "step.skipped");
     const char *bad = number_field(e, h, g, "step.first_bad");
     bool named = bad != NULL && checked_emit(e);
+    loss = loss != NULL ? arena_printf(e->arena, "s.%s", loss) : kept_loss(e, h);
     ln_open(e, "const MpcStep done =");
     ln(e, ".samples = vars->samples,");
     if (loss != NULL) {
-        ln(e, ".has_loss = true, .loss = s.%s,", loss);
+        ln(e, ".has_loss = true, .loss = %s,", loss);
     }
     if (rate != NULL) {
         ln(e, ".has_lr = true, .lr = s.%s,", rate);

@@ -120,6 +120,7 @@ static AccelKind kind_of(const Ast *value)
         {fn_get_scheduler, ACCEL_scheduler},
         {fn_torch_schedule, ACCEL_scheduler},
         {fn_multistep, ACCEL_scheduler},
+        {fn_plateau, ACCEL_scheduler},
     };
     for (size_t i = 0; fn && i < sizeof makers / sizeof *makers; i++)
         if (makers[i].fn == fn->fn)

@@ -13,7 +13,7 @@ typedef struct Body {
     AstList out;
     AstList forward;  /* under way */
     AstList update;   /* of the last backward */
-    AstList clear;    /* zero_grad before the first backward: goes to the end of the update */
+    AstList clear;    /* zero_grad before the first backward of a window: goes to its end */
     AstList unscaled; /* optimizers, as names */
     int at;           /* where in `out` the update goes; -1: nowhere yet */
     bool backward;    /* seen in this list */
@@ -275,6 +275,8 @@ static bool update_statement(Body *b, Ast *s)
         add_update(b, accel_expr(x, s));
     } else if (is_zero_grad(s) && b->backward) {
         add_update(b, cleared(x, s));
+    } else if (is_zero_grad(s) && !x->steps) {
+        put(b, cleared(x, s));
     } else if (is_zero_grad(s)) {
         b->clear = ast_append(&x->m, b->clear, cleared(x, s));
     } else if (is_sync_test(x, s)) {

@@ -12,6 +12,7 @@ trained() {
 
 trained loop "$examples/levels/loop.mpt"
 [[ $(field steps end "$tmp/of_loop") == 6 ]] || fail "10 batches in windows of 4 are 3 updates an epoch"
+grep -E 'step=6 loss=[0-9]' "$tmp/quiet" >"$tmp/shown" || fail "an update of several batches shows no loss"
 for level in accelerator trainer; do
     trained $level "$examples/levels/$level.mpt"
     same_weights "$tmp/of_loop" "$tmp/of_$level" "loop.mpt and $level.mpt"
