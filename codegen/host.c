@@ -339,6 +339,28 @@ const char *schedule_arguments(Emit *e, const HostText *h, const Decl *d)
     return t->at;
 }
 
+const char *host_skip(Emit *e, const HostText *h, int graph, int scheduler)
+{
+    const GraphPlan *gp = &e->plan->graphs[graph];
+    const char *optimizer = attrs_str(&h->schedulers[scheduler]->attrs, ATTR_optimizer);
+    for (int i = 0; i < gp->nnumbers_out; i++) {
+        const char *name = gp->numbers_out[i].name;
+        if (str_starts(name, "step.skipped.") && str_eq(name + 13, optimizer)) {
+            return h->graphs[graph].value[i];
+        }
+    }
+    return NULL;
+}
+
+bool host_skips(Emit *e, const HostText *h, int scheduler)
+{
+    bool any = false;
+    for (int g = 0; g < e->plan->ngraphs && h->skips; g++) {
+        any = any || host_skip(e, h, g, scheduler) != NULL;
+    }
+    return any && !host_plateau(h, scheduler);
+}
+
 bool host_plateau(const HostText *h, int scheduler)
 {
     return str_eq(attrs_str(&h->schedulers[scheduler]->attrs, ATTR_kind), "plateau");
@@ -427,6 +449,10 @@ void host_declare(Emit *e, const HostText *h)
         }
         if (h->skips) {
             ln(e, "int64_t %s_updates; /* made when it took its last step */", h->steps[i]);
+        }
+        if (host_skips(e, h, i)) {
+            ln(e, "int64_t %s_made; /* updates of its optimizer */", h->steps[i]);
+            ln(e, "bool %s_skipped; /* the last one */", h->steps[i]);
         }
     }
     ln(e, "int64_t samples; /* since the last update */");

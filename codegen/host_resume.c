@@ -40,6 +40,11 @@ int host_vars_emit(Emit *e, const HostText *h)
             var_emit(e, "int", arena_printf(e->arena, "%s_updates", h->steps[i]));
             n++;
         }
+        if (host_skips(e, h, i)) {
+            var_emit(e, "int", arena_printf(e->arena, "%s_made", h->steps[i]));
+            var_emit(e, "bool", arena_printf(e->arena, "%s_skipped", h->steps[i]));
+            n += 2;
+        }
     }
     var_emit(e, "int", "samples");
     if (h->skips) {

@@ -136,6 +136,13 @@ static void step_done(Emit *e, const HostText *h, int g, int line)
         ln(e, "vars->skipped = s.%s;", skipped);
         ln(e, "vars->updates += !s.%s;", skipped);
     }
+    for (int i = 0; i < h->nschedulers; i++) {
+        const char *own = host_skips(e, h, i) ? host_skip(e, h, g, i) : NULL;
+        if (own != NULL) {
+            ln(e, "vars->%s_skipped = s.%s;", h->steps[i], own);
+            ln(e, "vars->%s_made += !s.%s;", h->steps[i], own);
+        }
+    }
 }
 
 static void call_emit(Emit *e, const HostText *h, const HostStmt *s)
@@ -346,9 +353,12 @@ static void schedule_emit(Emit *e, HostText *h, const HostStmt *s)
             return;
         }
         /* it waits while every update since its last step was skipped */
-        ln_open(e, "if (!vars->skipped || vars->updates > vars->%s_updates)", steps);
+        bool own = host_skips(e, h, i);
+        const char *skipped = own ? arena_printf(e->arena, "%s_skipped", steps) : "skipped";
+        const char *made = own ? arena_printf(e->arena, "%s_made", steps) : "updates";
+        ln_open(e, "if (!vars->%s || vars->%s > vars->%s_updates)", skipped, made, steps);
         ln(e, "vars->%s++;", steps);
-        ln(e, "vars->%s_updates = vars->updates;", steps);
+        ln(e, "vars->%s_updates = vars->%s;", steps, made);
         ln_close(e, "");
         return;
     }

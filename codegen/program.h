@@ -54,7 +54,11 @@ int host_loader(const HostText *h, const Decl *loader);
 int host_place(const HostText *h, const HostStmt *s);       /* from 1 */
 const char *host_end(const HostText *h, const HostStmt *s); /* field of a `for` */
 int host_vars_emit(Emit *e, const HostText *h);             /* MpcVar's; returns their number */
-bool host_plateau(const HostText *h, int scheduler);        /* its rate follows a metric */
+/* Where a graph says whether the update of a schedule's optimizer was skipped; NULL: it does not. */
+const char *host_skip(Emit *e, const HostText *h, int graph, int scheduler);
+/* Some graph does. */
+bool host_skips(Emit *e, const HostText *h, int scheduler);
+bool host_plateau(const HostText *h, int scheduler); /* its rate follows a metric */
 const char *schedule_arguments(Emit *e, const HostText *h, const Decl *d);
 void host_fingerprints_emit(Emit *e, const HostText *h); /* of graphs and loop */
 int host_option(const Emit *e, const char *name);

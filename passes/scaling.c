@@ -21,24 +21,8 @@
 
 #include "ir/base/strutil.h"
 #include "ir/base/vec.h"
+#include "passes/gradients.h"
 #include "passes/update.h"
-
-typedef struct Grad {
-    const char *param;
-    Node *value;
-    Node *squares; /* f64, sum of squares before unscaling; NULL after clipping */
-    Node *inverse; /* f64, what unscaling multiplied by; NULL: not unscaled, or clipped since */
-    const Decl *scaler; /* the loss was multiplied by its scale; NULL: it was not */
-    Node *bad;          /* after unscaling: the gradients of its optimizer are not finite */
-    bool mixed; /* a sum of gradients of which one was unscaled or clipped; good for nothing */
-    bool changed;
-} Grad;
-
-/* What a token stands for. Markers change it in order. */
-typedef struct GradSet {
-    int n;
-    Grad *v;
-} GradSet;
 
 typedef struct Flag {
     const Decl *scaler;
@@ -205,12 +189,6 @@ static Node *sum_all(Scaling *s, int n, Node *const *x)
     return sum;
 }
 
-/* It is what the loss has for a gradient, clipped perhaps, but not scaled. */
-static bool is_true(const Grad *g)
-{
-    return !g->mixed && (g->scaler == NULL || g->bad != NULL);
-}
-
 /* Global norm of the true gradients of a model (NULL: of all), f64. */
 static Node *norm_of(Scaling *s, GradSet *set, const char *model)
 {
@@ -223,7 +201,7 @@ static Node *norm_of(Scaling *s, GradSet *set, const char *model)
         int n = 0;
         inverse = NULL;
         for (; i < set->n; i++) {
-            if (!pass_in_model(set->v[i].param, model) || !is_true(&set->v[i])) {
+            if (!pass_in_model(set->v[i].param, model) || !grad_is_true(&set->v[i])) {
                 continue;
             }
             Node *of = sum_of_squares(s, &set->v[i]);
@@ -470,6 +448,20 @@ static void update_param(Scaling *s, Update *u, const OptimizerRule *rule, Grad 
     }
 }
 
+/* With several optimizers each has its own word about the skip, for its schedule. */
+static void report_skip(Scaling *s, const Decl *optimizer, Node *bad)
+{
+    int optimizers = 0, scalers = 0;
+    for (int i = 0; i < s->c->m->ndecls; i++) {
+        optimizers += s->c->m->decls[i]->kind == DECL_optimizer;
+        scalers += s->c->m->decls[i]->kind == DECL_scaler;
+    }
+    if (optimizers > 1 && scalers > 0) {
+        host_result(s, arena_printf(s->c->arena, "step.skipped.%s", optimizer->name),
+                    bad != NULL ? bad : number(s, DT_bool, 0));
+    }
+}
+
 static void step_optimizer(Scaling *s, const Node *n, GradSet *set)
 {
     const Decl *optimizer = marker_optimizer(s, n), *scaler = enabled_scaler(s, n);
@@ -492,6 +484,7 @@ static void step_optimizer(Scaling *s, const Node *n, GradSet *set)
         report_norm(s, set, NULL);
     }
     Node *bad = scaler != NULL ? find_bad(set, optimizer) : NULL;
+    report_skip(s, optimizer, bad);
     s->b.why = arena_printf(s->c->arena, WHY_UPDATE "%s in f32", kind);
     const Tensor *step = state_tensor(s, arena_printf(s->c->arena, "%s.step", optimizer->name),
                                       TENSOR_moment, DT_i64, &no_dims, 0);
@@ -639,45 +632,6 @@ static void accumulate(Scaling *s, const Node *n, GradSet *set)
     }
 }
 
-/* The union; a parameter in both sets has the sum, unless one of the gradients is not what backward gave. */
-static GradSet *join_sets(Scaling *s, const GradSet *x, const GradSet *y)
-{
-    GradSet *set = ARENA_NEW(s->c->scratch, GradSet);
-    set->v = ARENA_ARRAY(s->c->scratch, Grad, x->n + y->n + 1);
-    for (int i = 0; i < x->n; i++) {
-        set->v[set->n++] = x->v[i];
-    }
-    for (int i = 0; i < y->n; i++) {
-        Grad *g = NULL;
-        for (int k = 0; k < x->n && g == NULL; k++) {
-            g = str_eq(set->v[k].param, y->v[i].param) ? &set->v[k] : NULL;
-        }
-        if (g == NULL) {
-            set->v[set->n++] = y->v[i];
-            continue;
-        }
-        s->b.why = WHY_UPDATE "gradients of several losses add up";
-        s->b.name = arena_printf(s->c->arena, "%s.grad", g->param);
-        g->mixed = g->mixed || g->changed || g->scaler != y->v[i].scaler;
-        g->value = g->mixed ? y->v[i].value : op2(s, OP_add, g->value, y->v[i].value);
-        g->squares = NULL;
-        s->b.name = NULL;
-    }
-    return set;
-}
-
-static GradSet *without(Scaling *s, const GradSet *x, const Decl *optimizer)
-{
-    GradSet *set = ARENA_NEW(s->c->scratch, GradSet);
-    set->v = ARENA_ARRAY(s->c->scratch, Grad, x->n + 1);
-    for (int i = 0; i < x->n; i++) {
-        if (!pass_optimizes(optimizer, x->v[i].param)) {
-            set->v[set->n++] = x->v[i];
-        }
-    }
-    return set;
-}
-
 static void (*const expand[OP_COUNT])(Scaling *s, const Node *n, GradSet *set) = {
     [OP_unscale] = expand_unscale,      [OP_clip_grad_norm] = clip_norm,
     [OP_clip_grad_value] = clip_value,  [OP_optimizer_step] = step_optimizer,
@@ -691,9 +645,9 @@ static void expand_marker(Scaling *s, Node *n)
         ICE("%s without gradients", op_info[n->op].name);
     }
     if (n->op == OP_more_gradients) {
-        set = join_sets(s, set, node_map_get(&s->sets, n->in[1]));
+        set = grads_join(s->c, &s->b, set, node_map_get(&s->sets, n->in[1]));
     } else if (n->op == OP_forget) {
-        set = without(s, set, marker_optimizer(s, n));
+        set = grads_without(s->c, set, marker_optimizer(s, n));
     }
     node_map_put(s->c->scratch, &s->sets, n, set);
     if (expand[n->op] != NULL && !s->failed) {

@@ -43,12 +43,15 @@ trained f16 3 "$scaled"
 close d_loss "$tmp/f16_run" 1.387990 2e-3
 close g_loss "$tmp/f16_run" 0.709352 2e-3
 
-# The generator's loss overflows: it stays as it is, the discriminator learns, and the scale falls once a batch.
+# The generator's loss overflows: it stays as it is, the discriminator learns by its schedule, and the scale falls
+# once a batch.
 scaled+=$'\ns/ones_like\\(answer\\)\\)/& * 3e38/'
+scaled+=$'\ns/^for epoch/halve = StepLR(opt_d, 1, gamma = 0.5)\\n&/; s/scaler[.]update[(][)]/&; halve.step()/'
 trained one 1 "$scaled"
 trained two 2 "$scaled"
 [[ $(numbers "$tmp/one_run" 1 114) == "$(numbers "$tmp/two_run" 1 114)" ]] || fail "a skipped generator changed"
 [[ $(numbers "$tmp/one_run" 115 179) != "$(numbers "$tmp/two_run" 115 179)" ]] || fail "the discriminator did not learn"
 [[ $(field scale step "$tmp/one_run" | tail -n 1) == 8192 ]] || fail "4 batches with an overflow halve the scale 4 times: \
 $(field scale step "$tmp/one_run" | tr '\n' ' ')"
+[[ $(field lr step "$tmp/one_run" | tail -n 1) == 0.00125 ]] || fail "the skip of one optimizer holds the schedule of the other"
 finish
