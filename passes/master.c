@@ -118,9 +118,7 @@ static void explain_packing(PassCtx *c, Node *n)
     for (int i = 0; i < 2; i++) {
         const Node *cast = cast_factor(n, i);
         if (cast != NULL && copied_param(c->m, cast) != NULL) {
-            n->why = arena_printf(
-                c->arena, "on the low-precision list; weights: f32, cast to %s while packed",
-                dtype_info[cast->dtype].name);
+            n->why = "on the low-precision list; f32 weights, cast in packing";
         }
     }
 }

@@ -28,7 +28,7 @@ while read -r op; do
     case $op in
     # made by passes, leaves and markers: they take part in every program
     arg | const | iota | uniform | *_grad | pad | interleave) continue ;;
-    scale_loss | backward | gradients | unscale | clip_grad_* | optimizer_step | scaler_update | accumulat*) continue ;;
+    scale_loss | backward | gradients | unscale | clip_grad_* | optimizer_step | scaler_update | accumulat* | more_gradients | forget | stepped) continue ;;
     # bool or whole numbers, or constant almost everywhere
     isfinite | not | lt | le | gt | ge | eq | ne | and | or | sign | floor | argmax | detach) stops+=("$op") ;;
     *) flows+=("$op") ;;
