@@ -556,7 +556,6 @@ bool params_groups(Lower *l, Call *c, int arg, const Decl *optimizer, const Inst
 Optimizer *optimizer_of(const Lower *l, const char *param); /* that trains it; NULL: none */
 /* Does it train parameters of this model? */
 bool optimizer_trains(const Optimizer *o, const Instance *model);
-bool optimizer_has(const Decl *optimizer, const char *param);
 /* Hyperparameters: an argument becomes an attribute of the declaration; false after an error. */
 bool train_number(Lower *l, Call *c, int arg, Decl *d, AttrId id, double least);
 bool train_betas(Lower *l, Call *c, int arg, Decl *d);

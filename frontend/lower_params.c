@@ -194,7 +194,7 @@ static bool declare_group(Lower *l, Call *c, const Decl *optimizer, const Instan
     const char **names = ARENA_ARRAY(l->arena, const char *, l->m->ntensors + 1);
     int n = 0;
     for (int i = 0; i < l->m->ntensors; i++) {
-        if (chosen[i] && !taken[i] && optimizer_has(optimizer, l->m->tensors[i]->name)) {
+        if (chosen[i] && !taken[i] && decl_lists_param(optimizer, l->m->tensors[i]->name)) {
             names[n++] = l->m->tensors[i]->name;
             taken[i] = true;
         }
@@ -252,7 +252,7 @@ bool params_groups(Lower *l, Call *c, int arg, const Decl *optimizer, const Inst
 Optimizer *optimizer_of(const Lower *l, const char *param)
 {
     for (int i = 0; i < l->optimizers.n; i++) {
-        if (optimizer_has(l->optimizers.at[i]->decl, param)) {
+        if (decl_lists_param(l->optimizers.at[i]->decl, param)) {
             return l->optimizers.at[i];
         }
     }
@@ -262,24 +262,11 @@ Optimizer *optimizer_of(const Lower *l, const char *param)
 bool optimizer_trains(const Optimizer *o, const Instance *model)
 {
     const Attr *params = attrs_find(&o->decl->attrs, ATTR_params);
-    size_t n = strlen(model->path);
-    bool any = n == 0;
+    bool any = model->path[0] == 0;
     for (int i = 0; params != NULL && i < params->strs.n && !any; i++) {
-        const char *name = params->strs.v[i];
-        any = strncmp(name, model->path, n) == 0 && name[n] == '.';
+        any = param_in_model(params->strs.v[i], model->path);
     }
     return any;
-}
-
-bool optimizer_has(const Decl *optimizer, const char *param)
-{
-    const Attr *params = attrs_find(&optimizer->attrs, ATTR_params);
-    for (int i = 0; params != NULL && i < params->strs.n; i++) {
-        if (str_eq(params->strs.v[i], param)) {
-            return true;
-        }
-    }
-    return false;
 }
 
 bool params_of_optimizer(Lower *l, Call *c, Decl *d)

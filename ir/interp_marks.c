@@ -158,24 +158,6 @@ static Value *copy_set(Run *r, const Value *x)
     return v;
 }
 
-/* "" is a prefix of all; "fc" of fc.weight and not of fc1.weight. */
-static bool in_model(const char *param, const char *model)
-{
-    size_t n = model != NULL ? strlen(model) : 0;
-    return n == 0 || (strncmp(param, model, n) == 0 && (param[n] == '.' || param[n] == 0));
-}
-
-static bool in_optimizer(const Decl *optimizer, const char *param)
-{
-    const Attr *params = attrs_find(&optimizer->attrs, ATTR_params);
-    for (int i = 0; params != NULL && i < params->strs.n; i++) {
-        if (str_eq(params->strs.v[i], param)) {
-            return true;
-        }
-    }
-    return params == NULL;
-}
-
 /* Arithmetic of gradients and optimizers: f32 in typed mode, f64 for f64. */
 static Reals reals_for(const Run *r, const Value *x)
 {
@@ -240,7 +222,7 @@ Value *mark_forget(Run *r, const Node *n, Value *const *in)
     Value *v = new_set(r, in[0]->nmembers);
     v->nmembers = 0;
     for (int i = 0; i < in[0]->nmembers; i++) {
-        if (!in_optimizer(optimizer, in[0]->names[i])) {
+        if (!optimizer_moves(optimizer, in[0]->names[i])) {
             copy_member(r, v, v->nmembers++, in[0], i);
         }
     }
@@ -351,7 +333,7 @@ Value *mark_backward(Run *r, const Node *n, Value *const *in)
     for (int i = 0; i < loss->id; i++) {
         Node *p = r->g->nodes[i];
         const char *name = p->op == OP_arg ? attrs_str(&p->attrs, ATTR_param) : NULL;
-        if (cone[i] && name != NULL && in_model(name, model)) {
+        if (cone[i] && name != NULL && param_in_model(name, model)) {
             params[nparams++] = p;
             count += r->v[i]->count;
         }
@@ -388,7 +370,7 @@ static void unscale(Run *r, Value *set, const Decl *optimizer, const Decl *scale
     bool bad = false;
     for (int i = 0; i < set->nmembers; i++) {
         Value *g = set->members[i];
-        if (!in_optimizer(optimizer, set->names[i])) {
+        if (!optimizer_moves(optimizer, set->names[i])) {
             continue;
         }
         for (int64_t k = 0; k < g->count; k++) {
@@ -397,7 +379,7 @@ static void unscale(Run *r, Value *set, const Decl *optimizer, const Decl *scale
         multiply(r, g, inverse);
     }
     for (int i = 0; i < set->nmembers; i++) {
-        if (in_optimizer(optimizer, set->names[i])) {
+        if (optimizer_moves(optimizer, set->names[i])) {
             set->unscaled[i] = true;
             set->bad[i] = bad;
         }
@@ -422,13 +404,13 @@ Value *mark_clip_grad_norm(Run *r, const Node *n, Value *const *in)
     double sum = 0;
     for (int i = 0; i < set->nmembers; i++) {
         const Value *g = set->members[i];
-        for (int64_t k = 0; k < g->count && in_model(set->names[i], model); k++) {
+        for (int64_t k = 0; k < g->count && param_in_model(set->names[i], model); k++) {
             sum += g->v[k] * g->v[k];
         }
     }
     double coefficient = attrs_float(&n->attrs, ATTR_max_norm, INFINITY) / (sqrt(sum) + 1e-6);
     for (int i = 0; i < set->nmembers; i++) {
-        if (in_model(set->names[i], model)) {
+        if (param_in_model(set->names[i], model)) {
             multiply(r, set->members[i], coefficient > 1 ? 1 : coefficient);
         }
     }
@@ -443,7 +425,7 @@ Value *mark_clip_grad_value(Run *r, const Node *n, Value *const *in)
     for (int i = 0; i < set->nmembers; i++) {
         Value *g = set->members[i];
         double most = reals_round(reals_for(r, g), limit);
-        for (int64_t k = 0; k < g->count && in_model(set->names[i], model); k++) {
+        for (int64_t k = 0; k < g->count && param_in_model(set->names[i], model); k++) {
             g->v[k] = g->v[k] > most ? most : g->v[k] < -most ? -most : g->v[k];
         }
     }
@@ -616,20 +598,20 @@ Value *mark_optimizer_step(Run *r, const Node *n, Value *const *in)
     Value *set = copy_set(r, in[0]);
     bool unscaled = false, skip = false;
     for (int i = 0; i < set->nmembers; i++) {
-        unscaled = unscaled || (set->unscaled[i] && in_optimizer(d, set->names[i]));
+        unscaled = unscaled || (set->unscaled[i] && optimizer_moves(d, set->names[i]));
     }
     if (scaler != NULL && !unscaled) {
         unscale(r, set, d, scaler);
     }
     for (int i = 0; i < set->nmembers && scaler != NULL; i++) {
-        skip = skip || (set->bad[i] && in_optimizer(d, set->names[i]));
+        skip = skip || (set->bad[i] && optimizer_moves(d, set->names[i]));
     }
     if (skip) {
         keep_forward_states(r);
     }
     Hyper h = hyper_of(r, d, NULL);
     for (int i = 0; i < set->nmembers; i++) {
-        if (in_optimizer(d, set->names[i])) {
+        if (optimizer_moves(d, set->names[i])) {
             h = hyper_of(r, d, module_group(r->in->module, d, set->names[i]));
             step_param(r, d, &h, set->names[i], set->members[i], skip);
         }

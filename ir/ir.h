@@ -522,6 +522,11 @@ void module_drop_decl(Module *m, const Decl *d);
 Decl *module_find(const Module *m, DeclKind kind, const char *name);
 /* Adds. */
 Tensor *module_tensor(Module *m, const char *name, TensorRole role, DType dt, const Dims *dims);
+/* Is it one of the params of an optimizer or a group? */
+bool decl_lists_param(const Decl *d, const char *param);
+bool optimizer_moves(const Decl *optimizer, const char *param); /* without params: all of them */
+/* A prefix of whole words: "fc" of fc.weight and not of fc1.weight; NULL and "" of all. */
+bool param_in_model(const char *param, const char *model);
 /* The first group of the optimizer that this parameter is in; NULL: none. */
 const Decl *module_group(const Module *m, const Decl *optimizer, const char *param);
 /* A hyperparameter as the group (may be NULL) says it, else the optimizer; NULL: neither does. */

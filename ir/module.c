@@ -1,4 +1,6 @@
 /* module.c: modules and their lists: declarations, tensors, graphs, variables. */
+#include <string.h>
+
 #include "ir/ir.h"
 
 #include "ir/base/strutil.h"
@@ -46,16 +48,36 @@ Decl *module_find(const Module *m, DeclKind kind, const char *name)
     return NULL;
 }
 
+bool decl_lists_param(const Decl *d, const char *param)
+{
+    const Attr *params = attrs_find(&d->attrs, ATTR_params);
+    for (int i = 0; params != NULL && i < params->strs.n; i++) {
+        if (str_eq(params->strs.v[i], param)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool optimizer_moves(const Decl *optimizer, const char *param)
+{
+    return attrs_find(&optimizer->attrs, ATTR_params) == NULL || decl_lists_param(optimizer, param);
+}
+
+bool param_in_model(const char *param, const char *model)
+{
+    size_t n = model != NULL ? strlen(model) : 0;
+    return n == 0 || (strncmp(param, model, n) == 0 && (param[n] == '.' || param[n] == 0));
+}
+
 const Decl *module_group(const Module *m, const Decl *optimizer, const char *param)
 {
     for (int i = 0; i < m->ndecls; i++) {
         const Decl *d = m->decls[i];
-        const Attr *params = d->kind == DECL_group ? attrs_find(&d->attrs, ATTR_params) : NULL;
-        bool owns = params != NULL && str_eq(attrs_str(&d->attrs, ATTR_optimizer), optimizer->name);
-        for (int k = 0; owns && k < params->strs.n; k++) {
-            if (str_eq(params->strs.v[k], param)) {
-                return d;
-            }
+        bool owns =
+            d->kind == DECL_group && str_eq(attrs_str(&d->attrs, ATTR_optimizer), optimizer->name);
+        if (owns && decl_lists_param(d, param)) {
+            return d;
         }
     }
     return NULL;

@@ -158,7 +158,7 @@ static bool is_step_of(const Autodiff *a, const Node *n, const char *name)
     const Decl *d = n->op == OP_optimizer_step
                         ? module_find(a->c->m, DECL_optimizer, attrs_str(&n->attrs, ATTR_optimizer))
                         : NULL;
-    return d != NULL && pass_optimizes(d, name);
+    return d != NULL && optimizer_moves(d, name);
 }
 
 /* Here, or, where gradients are accumulated, in another graph. */
@@ -225,7 +225,7 @@ static Node *expand_backward(Autodiff *a, Node *backward)
     }
     for (int i = 0; i < backward->id; i++) {
         const Attr *param = pass_param(a->r.old[i]);
-        if (a->grad[i] != NULL && param != NULL && pass_in_model(param->s, model)) {
+        if (a->grad[i] != NULL && param != NULL && param_in_model(param->s, model)) {
             vec_push(a->c->scratch, &grads, a->grad[i]);
             vec_push(a->c->scratch, &names, param->s);
         }

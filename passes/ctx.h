@@ -51,9 +51,6 @@ void rebuild_end(Rebuild *r); /* results look up, too; ids renumbered */
 /* The argument of a role, made in front of the graph's other nodes when there is none yet. */
 Node *pass_arg(PassCtx *c, Graph *g, AttrId role, const char *name, DType dt, const Dims *dims);
 
-bool pass_in_model(const char *param,
-                   const char *model); /* a prefix of whole words; NULL and "": all */
-bool pass_optimizes(const Decl *optimizer, const char *param);
 bool pass_is_float(DType dt);          /* f64, f32 and the low types */
 Node *pass_behind_moves(Node *n);      /* below reshape, transpose and expand */
 const Attr *pass_param(const Node *n); /* the param attribute of an argument, else NULL */

@@ -40,7 +40,7 @@ GradSet *grads_without(PassCtx *c, const GradSet *x, const Decl *optimizer)
     GradSet *set = ARENA_NEW(c->scratch, GradSet);
     set->v = ARENA_ARRAY(c->scratch, Grad, x->n + 1);
     for (int i = 0; i < x->n; i++) {
-        if (!pass_optimizes(optimizer, x->v[i].param)) {
+        if (!optimizer_moves(optimizer, x->v[i].param)) {
             set->v[set->n++] = x->v[i];
         }
     }

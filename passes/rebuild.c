@@ -120,23 +120,6 @@ Node *pass_arg(PassCtx *c, Graph *g, AttrId role, const char *name, DType dt, co
 
 /* ---- questions ----------------------------------------------------------------------------------- */
 
-bool pass_in_model(const char *param, const char *model)
-{
-    size_t n = model != NULL ? strlen(model) : 0;
-    return n == 0 || (strncmp(param, model, n) == 0 && (param[n] == '.' || param[n] == 0));
-}
-
-bool pass_optimizes(const Decl *optimizer, const char *param)
-{
-    const Attr *params = attrs_find(&optimizer->attrs, ATTR_params);
-    for (int i = 0; params != NULL && i < params->strs.n; i++) {
-        if (str_eq(params->strs.v[i], param)) {
-            return true;
-        }
-    }
-    return params == NULL;
-}
-
 bool pass_is_float(DType dt)
 {
     return dtype_info[dt].is_float;

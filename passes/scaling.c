@@ -201,7 +201,7 @@ static Node *norm_of(Scaling *s, GradSet *set, const char *model)
         int n = 0;
         inverse = NULL;
         for (; i < set->n; i++) {
-            if (!pass_in_model(set->v[i].param, model) || !grad_is_true(&set->v[i])) {
+            if (!param_in_model(set->v[i].param, model) || !grad_is_true(&set->v[i])) {
                 continue;
             }
             Node *of = sum_of_squares(s, &set->v[i]);
@@ -247,7 +247,7 @@ static const Decl *marker_optimizer(const Scaling *s, const Node *n)
 static Node *find_bad(const GradSet *set, const Decl *optimizer)
 {
     for (int i = 0; i < set->n; i++) {
-        if (set->v[i].bad != NULL && pass_optimizes(optimizer, set->v[i].param)) {
+        if (set->v[i].bad != NULL && optimizer_moves(optimizer, set->v[i].param)) {
             return set->v[i].bad;
         }
     }
@@ -296,13 +296,13 @@ static void find_first_bad(Scaling *s, GradSet *set, const Decl *optimizer)
 {
     int64_t *numbers = ARENA_ARRAY(s->c->scratch, int64_t, set->n);
     for (int i = 0; i < set->n; i++) {
-        if (pass_optimizes(optimizer, set->v[i].param)) {
+        if (optimizer_moves(optimizer, set->v[i].param)) {
             numbers[i] = note_checked(s, &set->v[i]);
         }
     }
     Node *first = s->first_bad != NULL ? s->first_bad : number(s, DT_i32, -1);
     for (int i = set->n - 1; i >= 0; i--) {
-        if (pass_optimizes(optimizer, set->v[i].param)) {
+        if (optimizer_moves(optimizer, set->v[i].param)) {
             Node *finite = op1(s, OP_isfinite, sum_of_squares(s, &set->v[i]));
             first = where(s, finite, first, number(s, DT_i32, (double)numbers[i]));
         }
@@ -319,7 +319,7 @@ static void unscale(Scaling *s, const Node *n, GradSet *set, const Decl *optimiz
         return;
     }
     for (int i = 0; i < set->n; i++) {
-        if (pass_optimizes(optimizer, set->v[i].param) && set->v[i].scaler != scaler) {
+        if (optimizer_moves(optimizer, set->v[i].param) && set->v[i].scaler != scaler) {
             fail(s, n,
                  "the loss was not multiplied by the scale of this scaler: "
                  "backward(scaler.scale(loss))");
@@ -329,7 +329,7 @@ static void unscale(Scaling *s, const Node *n, GradSet *set, const Decl *optimiz
     Node **squares = ARENA_ARRAY(s->c->scratch, Node *, set->n);
     int found = 0;
     for (int i = 0; i < set->n; i++) {
-        if (pass_optimizes(optimizer, set->v[i].param)) {
+        if (optimizer_moves(optimizer, set->v[i].param)) {
             squares[found++] = sum_of_squares(s, &set->v[i]);
         }
     }
@@ -349,7 +349,7 @@ static void unscale(Scaling *s, const Node *n, GradSet *set, const Decl *optimiz
     Node *factor = f64(s, inverse);
     for (int i = 0; i < set->n; i++) {
         Grad *g = &set->v[i];
-        if (pass_optimizes(optimizer, g->param)) {
+        if (optimizer_moves(optimizer, g->param)) {
             multiply(s, g, inverse, "inv_scale");
             g->inverse = factor;
             g->bad = bad;
@@ -377,7 +377,7 @@ static void check_true(Scaling *s, const Node *n, const Grad *g)
 static void check_unscaled(Scaling *s, const Node *n, const GradSet *set, const char *model)
 {
     for (int i = 0; i < set->n && !s->failed; i++) {
-        if (pass_in_model(set->v[i].param, model)) {
+        if (param_in_model(set->v[i].param, model)) {
             check_true(s, n, &set->v[i]);
         }
     }
@@ -395,7 +395,7 @@ static void clip_norm(Scaling *s, const Node *n, GradSet *set)
     Node *coefficient = op2(s, OP_minimum, number(s, DT_f64, 1), ratio);
     for (int i = 0; i < set->n; i++) {
         Grad *g = &set->v[i];
-        if (pass_in_model(g->param, model)) {
+        if (param_in_model(g->param, model)) {
             multiply(s, g, coefficient, "clip_coef");
             g->squares = NULL;
             g->changed = true;
@@ -413,7 +413,7 @@ static void clip_value(Scaling *s, const Node *n, GradSet *set)
     double limit = attrs_float(&n->attrs, ATTR_clip_value, INFINITY);
     for (int i = 0; i < set->n; i++) {
         Grad *g = &set->v[i];
-        if (pass_in_model(g->param, model)) {
+        if (param_in_model(g->param, model)) {
             DType dt = g->value->dtype;
             g->value =
                 build3(&s->b, OP_clamp, g->value, number(s, dt, -limit), number(s, dt, limit));
@@ -475,7 +475,7 @@ static void step_optimizer(Scaling *s, const Node *n, GradSet *set)
         unscale(s, n, set, optimizer, scaler);
     }
     for (int i = 0; i < set->n && !s->failed; i++) {
-        if (pass_optimizes(optimizer, set->v[i].param)) {
+        if (optimizer_moves(optimizer, set->v[i].param)) {
             check_true(s, n, &set->v[i]);
             set->v[i].changed = true;
         }
@@ -490,7 +490,7 @@ static void step_optimizer(Scaling *s, const Node *n, GradSet *set)
                                       TENSOR_moment, DT_i64, &no_dims, 0);
     Update u = {s->c, s->g, &s->b, optimizer, NULL, state_now(s, step), DT_f32};
     for (int i = 0; i < set->n && !s->failed; i++) {
-        if (pass_optimizes(optimizer, set->v[i].param)) {
+        if (optimizer_moves(optimizer, set->v[i].param)) {
             s->b.name = set->v[i].param;
             u.group = module_group(s->c->m, optimizer, set->v[i].param);
             update_param(s, &u, rule, &set->v[i], bad);
