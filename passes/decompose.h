@@ -4,6 +4,11 @@
 
 #include "ir/ir.h"
 
+/* How long an axis of an image (0: rows, 1: columns) is with what windows reach around it. */
+int64_t window_reach(const ConvSteps *s, int axis, int64_t image, int64_t result);
+/* The element at `from` of all windows over an image, `result` of them along the axis. */
+Node *window_slice(Builder *b, Node *x, const ConvSteps *s, int axis, int64_t from, int64_t result);
+
 Node *decompose_conv2d(Builder *b, const Node *n);
 Node *decompose_conv_transpose2d(Builder *b, const Node *n);
 Node *decompose_conv2d_weight_grad(Builder *b, const Node *n);

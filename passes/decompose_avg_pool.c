@@ -103,9 +103,7 @@ static Node *divided(const Means *m, Node *x)
 /* How long the image and what is around it are. */
 static int64_t reach(const Means *m, int i)
 {
-    int64_t last = (m->result[i] - 1) * m->s.stride[i] + m->s.kernel[i];
-    int64_t all = m->image[i] + m->s.padding[i];
-    return last > all ? last : all;
+    return window_reach(&m->s, i, m->image[i], m->result[i]);
 }
 
 static Node *sums(const Means *m, Node *x)
@@ -119,8 +117,7 @@ static Node *sums(const Means *m, Node *x)
         int64_t at[2] = {k / m->s.kernel[1], k % m->s.kernel[1]};
         Node *y = x;
         for (int i = 0; i < 2; i++) {
-            int64_t stop = at[i] + (m->result[i] - 1) * m->s.stride[i] + 1;
-            y = build_slice(m->b, y, 2 + i, at[i], stop, m->s.stride[i]);
+            y = window_slice(m->b, y, &m->s, i, at[i], m->result[i]);
         }
         sum = sum == NULL ? y : build2(m->b, OP_add, sum, y);
     }

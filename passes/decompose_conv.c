@@ -77,8 +77,7 @@ static Node *image_tap(const Taps *t, Node *x, int64_t k)
     offset_of(t, k, at);
     for (int i = 0; i < 2; i++) {
         x = build_pad(t->b, x, 2 + i, s->padding[i], s->padding[i]);
-        int64_t last = at[i] + (t->c.result[i] - 1) * s->stride[i];
-        x = build_slice(t->b, x, 2 + i, at[i], last + 1, s->stride[i]);
+        x = window_slice(t->b, x, s, i, at[i], t->c.result[i]);
     }
     return grouped(t, x, false);
 }

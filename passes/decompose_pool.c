@@ -24,13 +24,23 @@ static Node *indices(Builder *b, const Dims *dims, int axis)
     return build_like(b, DT_i32, dims, OP_iota, attrs);
 }
 
+int64_t window_reach(const ConvSteps *s, int axis, int64_t image, int64_t result)
+{
+    int64_t last = (result - 1) * s->stride[axis] + s->dilation[axis] * (s->kernel[axis] - 1) + 1;
+    int64_t all = image + s->padding[axis];
+    return last > all ? last : all;
+}
+
+Node *window_slice(Builder *b, Node *x, const ConvSteps *s, int axis, int64_t from, int64_t result)
+{
+    int64_t step = s->stride[axis];
+    return build_slice(b, x, 2 + axis, from, from + (result - 1) * step + 1, step);
+}
+
 /* How long the image and what is around it are. */
 static int64_t reach(const Pool *p, int i)
 {
-    int64_t last =
-        (p->result[i] - 1) * p->s.stride[i] + p->s.dilation[i] * (p->s.kernel[i] - 1) + 1;
-    int64_t all = p->image[i] + p->s.padding[i];
-    return last > all ? last : all;
+    return window_reach(&p->s, i, p->image[i], p->result[i]);
 }
 
 static Pool pool_of(Builder *b, const Node *n, Node *x, const Dims *result)
@@ -70,8 +80,7 @@ static Node *element(const Pool *p, int64_t k)
     int64_t at[2] = {k / p->s.kernel[1] * p->s.dilation[0], k % p->s.kernel[1] * p->s.dilation[1]};
     Node *x = p->x;
     for (int i = 0; i < 2; i++) {
-        int64_t stop = at[i] + (p->result[i] - 1) * p->s.stride[i] + 1;
-        x = build_slice(p->b, x, 2 + i, at[i], stop, p->s.stride[i]);
+        x = window_slice(p->b, x, &p->s, i, at[i], p->result[i]);
     }
     for (int i = 0; i < 2; i++) {
         Node *there = exists(p, i, at[i]);
