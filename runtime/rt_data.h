@@ -48,6 +48,8 @@ bool rt_is_jsonl(const char *path); /* by its first byte */
 /* A number in the type of a field; false: why it cannot be that, to be put behind the number. */
 enum { RT_FAULT = 64 };
 bool rt_is_floating(MpcDType dtype);
+/* Elements of a file, most or least significant byte first, in this machine's order. */
+void rt_bytes_to_native(unsigned char *data, size_t bytes, size_t element, bool big_endian);
 bool rt_store_float(double v, MpcDType dtype, void *out, char fault[RT_FAULT]);
 bool rt_store_integer(int64_t v, MpcDType dtype, void *out, char fault[RT_FAULT]);
 bool rt_store_whole(double v, MpcDType dtype, void *out,

@@ -55,19 +55,6 @@ static bool resize(RtTable *t, int64_t rows, RtErr *e)
     return true;
 }
 
-static void to_native(unsigned char *data, size_t bytes, size_t element)
-{
-    const uint16_t probe = 1;
-    if (element == 1 || *(const unsigned char *)&probe == 1)
-        return;
-    for (size_t i = 0; i < bytes; i += element)
-        for (size_t a = 0, b = element - 1; a < b; a++, b--) {
-            unsigned char swap = data[i + a];
-            data[i + a] = data[i + b];
-            data[i + b] = swap;
-        }
-}
-
 /* Takes records apart; there is room for them. */
 static void store_records(RtTable *t, const unsigned char *from, int64_t n)
 {
@@ -75,7 +62,7 @@ static void store_records(RtTable *t, const unsigned char *from, int64_t n)
         for (int f = 0; f < t->decl->n_fields; f++) {
             unsigned char *to = t->column[f] + (size_t)t->rows * t->stride[f];
             memcpy(to, from, t->stride[f]);
-            to_native(to, t->stride[f], rt_dtype_bytes(t->decl->fields[f].dtype));
+            rt_bytes_to_native(to, t->stride[f], rt_dtype_bytes(t->decl->fields[f].dtype), false);
             from += t->stride[f];
         }
 }

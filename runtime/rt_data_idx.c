@@ -95,19 +95,6 @@ static bool data_bytes(const RtStream *s, const IdxHeader *h, size_t *bytes, RtE
     return true;
 }
 
-static void to_native(unsigned char *data, size_t bytes, size_t element)
-{
-    const uint16_t probe = 1;
-    if (element == 1 || *(const unsigned char *)&probe == 0)
-        return;
-    for (size_t i = 0; i < bytes; i += element)
-        for (size_t a = 0, b = element - 1; a < b; a++, b--) {
-            unsigned char swap = data[i + a];
-            data[i + a] = data[i + b];
-            data[i + b] = swap;
-        }
-}
-
 static bool read_field(RtTable *t, int field, RtStream *s, RtErr *e)
 {
     const MpcField *f = &t->decl->fields[field];
@@ -135,7 +122,7 @@ static bool read_field(RtTable *t, int field, RtStream *s, RtErr *e)
         return rt_err(e,
                       "'%s' is longer than its header says: there is more after %zu bytes of data",
                       s->path, bytes);
-    to_native(t->column[field], bytes, rt_dtype_bytes(h.dtype));
+    rt_bytes_to_native(t->column[field], bytes, rt_dtype_bytes(h.dtype), true);
     return rt_values_fit(s->path, f, t->column[field], 0, t->rows, e);
 }
 

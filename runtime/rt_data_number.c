@@ -21,6 +21,20 @@ bool rt_is_floating(MpcDType dtype)
     return floating[dtype];
 }
 
+void rt_bytes_to_native(unsigned char *data, size_t bytes, size_t element, bool big_endian)
+{
+    const uint16_t probe = 1;
+    bool native_is_big = *(const unsigned char *)&probe == 0;
+    if (element == 1 || native_is_big == big_endian)
+        return;
+    for (size_t i = 0; i < bytes; i += element)
+        for (size_t a = 0, b = element - 1; a < b; a++, b--) {
+            unsigned char swap = data[i + a];
+            data[i + a] = data[i + b];
+            data[i + b] = swap;
+        }
+}
+
 static bool no(char fault[RT_FAULT], const char *what, const char *type)
 {
     snprintf(fault, RT_FAULT, "%s%s", what, type);
