@@ -80,17 +80,27 @@ void rt_json_start(RtJson *j)
     put(j, "", 0);
 }
 
-void rt_json_open(RtJson *j, const char *key)
+static void opened(RtJson *j, const char *key, const char *bracket)
 {
     put_key(j, key);
-    put(j, "{", 1);
+    put(j, bracket, 1);
     j->first = true;
+}
+
+static void closed(RtJson *j, const char *bracket)
+{
+    put(j, bracket, 1);
+    j->first = false;
+}
+
+void rt_json_open(RtJson *j, const char *key)
+{
+    opened(j, key, "{");
 }
 
 void rt_json_close(RtJson *j)
 {
-    put(j, "}", 1);
-    j->first = false;
+    closed(j, "}");
 }
 
 void rt_json_raw(RtJson *j, const char *key, const char *json)
@@ -106,15 +116,12 @@ void rt_json_bytes(RtJson *j, const char *text, size_t length)
 
 void rt_json_open_list(RtJson *j, const char *key)
 {
-    put_key(j, key);
-    put(j, "[", 1);
-    j->first = true;
+    opened(j, key, "[");
 }
 
 void rt_json_close_list(RtJson *j)
 {
-    put(j, "]", 1);
-    j->first = false;
+    closed(j, "]");
 }
 
 void rt_json_text(RtJson *j, const char *key, const char *value)

@@ -1,6 +1,7 @@
 # embed_report.cmake: writes a C file with report.html in it, style and script put in their places.
 #
 #     cmake -DDIR=runtime/report -DOUT=report_text.c -P embed_report.cmake
+include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/Bytes.cmake)
 file(READ ${DIR}/report.html page HEX)
 file(READ ${DIR}/report.css style HEX)
 file(READ ${DIR}/report.js script HEX)
@@ -25,12 +26,8 @@ string(SUBSTRING ${page} 0 ${at} head)
 string(SUBSTRING ${page} ${behind} -1 tail)
 
 set(text "")
-string(REPEAT "0x..," 18 row)
 foreach(part IN ITEMS head tail)
-    string(LENGTH ${${part}} digits)
-    math(EXPR size "${digits} / 2")
-    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${${part}}")
-    string(REGEX REPLACE "(${row})" "\\1\n    " bytes "${bytes}")
+    bytes_of("${${part}}" bytes size)
     string(APPEND text "const unsigned char rt_report_${part}[] = {\n    ${bytes}};\n")
     string(APPEND text "const size_t rt_report_${part}_size = ${size};\n")
 endforeach()
