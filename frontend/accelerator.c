@@ -129,7 +129,7 @@ static AccelKind kind_of(const Ast *value)
 }
 
 /* x = SGD(...), at the top level */
-void accel_learn(Accel *x, const Ast *s)
+static void learn(Accel *x, const Ast *s)
 {
     bool made = s->kind == AST_assign && s->target->kind == AST_name && s->op == AST_OP_none &&
                 s->value->kind == AST_call && !accel_own_call(x, s->value);
@@ -416,7 +416,7 @@ AstFile *accel_expand(Arena *a, Diag *d, AstFile *file)
         Ast *s = file->root->list.at[i];
         if (read_accelerator(&x, s, &out))
             continue;
-        accel_learn(&x, s);
+        learn(&x, s);
         AstList one = ast_list(&x.m, s);
         one = x.name && is_statement(s) ? accel_statements(&x, one) : one;
         for (int k = 0; k < one.n; k++)

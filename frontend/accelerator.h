@@ -55,7 +55,6 @@ Ast *accel_update_test(Accel *x,
 const char *accel_path(Accel *x,
                        const Ast *n); /* "model.head" of model.head.parameters(), or NULL */
 AstList accel_prepare(Accel *x, const Ast *s, const Ast *call);
-void accel_learn(Accel *x, const Ast *s); /* x = SGD(...) */
 /* `name`, or name_2 ...: none that the file uses */
 const char *accel_fresh(const Accel *x, const char *name);
 AstList accel_arguments(Accel *x, AstList list);

@@ -25,19 +25,7 @@ static bool closes(int kind)
 
 static bool ends_operand(int kind)
 {
-    switch (kind) {
-    case T_NAME:
-    case T_NUMBER:
-    case T_STRING:
-    case T_SUFFIX:
-    case T_TRUE:
-    case T_FALSE:
-    case T_NONE:
-    case T_ELLIPSIS:
-    case ')':
-    case ']': return true;
-    default: return false;
-    }
+    return token_ends_operand(kind) || kind == T_ELLIPSIS;
 }
 
 /* How weakly an operator binds, 1 the weakest; 0: a line never breaks after it. */

@@ -43,7 +43,7 @@ Val fn_pair(Lower *l, Call *c)
 }
 
 /* The same for images; for signals one number, beside what means nothing for the only row. */
-bool call_steps(Lower *l, Call *c, int i, int64_t row, int64_t out[2])
+static bool call_steps(Lower *l, Call *c, int i, int64_t row, int64_t out[2])
 {
     Val v = c->args[i];
     if (!of_signals(c)) {

@@ -5,7 +5,6 @@
 #include "frontend/builtins.h"
 
 bool of_signals(const Call *c); /* [n, channels, length]; else images */
-bool call_steps(Lower *l, Call *c, int i, int64_t row, int64_t out[2]);
 bool steps_attr(Lower *l, Call *c, int i, Attrs *attrs, AttrId id);
 
 /* Argument 0 of c as images, checked, and a result of the call as what it works on; NULL: there was an error. */

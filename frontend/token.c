@@ -10,7 +10,7 @@
 
 #include "parser.h"
 
-static bool can_end(int kind)
+bool token_ends_operand(int kind)
 {
     switch (kind) {
     case T_NAME:
@@ -20,14 +20,16 @@ static bool can_end(int kind)
     case T_TRUE:
     case T_FALSE:
     case T_NONE:
-    case T_RETURN:
-    case T_BREAK:
-    case T_CONTINUE:
     case ')':
-    case ']':
-    case '}': return true;
+    case ']': return true;
     default: return false;
     }
+}
+
+static bool can_end(int kind)
+{
+    return token_ends_operand(kind) || kind == T_RETURN || kind == T_BREAK || kind == T_CONTINUE ||
+           kind == '}';
 }
 
 static int closer_of(int opener)

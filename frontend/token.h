@@ -28,6 +28,9 @@ typedef struct Scan {
 /* How the parser spells a token kind in messages. */
 const char *token_name(int kind);
 
+/* A value may end with a token of this kind: a name, a number, a closing bracket. */
+bool token_ends_operand(int kind);
+
 /* All tokens; false after an error that makes parsing pointless (binary, unmatched brackets). */
 bool token_scan(Scan *s);
 
