@@ -122,6 +122,11 @@ static const char *field_place(Emit *e, const GraphPlan *gp, const Buffer *b)
     ICE("data set %s has no field %s", data->name, b->field);
 }
 
+const char *buffer_mirror(Emit *e, const Buffer *b)
+{
+    return arena_printf(e->arena, e->opt->gpu ? "%s(mirror)" : "%s(arena)", e->buffer[b->id]);
+}
+
 const char *buffer_place(Emit *e, const GraphPlan *gp, const Buffer *b)
 {
     if (b->place == PLACE_field) {

@@ -21,6 +21,7 @@ typedef struct CodegenOptions {
     const char *cpu;     /* "x86-64-v4" */
     const char *needs;   /* features, by a space: "avx2 fma f16c"; "" for any CPU */
     int isa;             /* CpuLevel that the plan was made for */
+    bool gpu;            /* the program can run on a GPU, too */
 } CodegenOptions;
 
 /* The program of `plan` for the CPU. False: the plan has something that cannot be spelled; an error was

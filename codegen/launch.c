@@ -248,7 +248,7 @@ static void numbers_in(Emit *e, const HostText *h, const GraphPlan *gp, const Gr
             dtype_is_low(b->dtype)
                 ? arena_printf(e->arena, "mpc_f64_to_%s(%s)", dtype_info[b->dtype].name, value)
                 : arena_printf(e->arena, "(%s)(%s)", memory_ctype(b->dtype), value);
-        ln(e, "*%s = %s;", buffer_place(e, gp, b), bits);
+        ln(e, "*%s = %s;", buffer_mirror(e, b), bits);
         any = true;
     }
     if (any) {
@@ -261,10 +261,10 @@ static void numbers_out(Emit *e, const GraphPlan *gp, const GraphText *t)
     for (int i = 0; i < gp->nnumbers_out; i++) {
         const Buffer *b = gp->numbers_out[i].buffer;
         if (b->dims.rank > 0) {
-            ln(e, "result.%s = %s;", t->value[i], buffer_place(e, gp, b));
+            ln(e, "result.%s = %s;", t->value[i], buffer_mirror(e, b));
             continue;
         }
-        const char *at = arena_printf(e->arena, "*%s", buffer_place(e, gp, b));
+        const char *at = arena_printf(e->arena, "*%s", buffer_mirror(e, b));
         if (dtype_is_low(b->dtype)) {
             at = arena_printf(e->arena, "mpc_%s_to_f32(%s)", dtype_info[b->dtype].name, at);
         }
@@ -272,6 +272,23 @@ static void numbers_out(Emit *e, const GraphPlan *gp, const GraphText *t)
     }
     if (has_result(gp, t)) {
         ln(e, "return result;");
+    }
+}
+
+/* A GPU may replay them. */
+static void launches(Emit *e, const GraphPlan *gp)
+{
+    int number = (int)(gp - e->plan->graphs);
+    bool replays = e->opt->gpu && gp->graph->role != GRAPH_Prepare;
+    if (replays) {
+        ln_open(e, "if (mpc_graph_begin(r, %d, batch))", number);
+    }
+    for (int l = 0; l < gp->nlaunches; l++) {
+        launch_emit(e, gp, l);
+    }
+    if (replays) {
+        ln(e, "mpc_graph_end(r, %d);", number);
+        ln_close(e, "");
     }
 }
 
@@ -283,9 +300,7 @@ static void graph_emit(Emit *e, const HostText *h, const GraphPlan *gp, const Gr
     body->indent = 1;
     e->out = body;
     numbers_in(e, h, gp, t);
-    for (int l = 0; l < gp->nlaunches; l++) {
-        launch_emit(e, gp, l);
-    }
+    launches(e, gp);
     numbers_out(e, gp, t);
     if (body->n > 1 && body->at[body->n - 1] == '\n' && body->at[body->n - 2] == '\n') {
         body->at[--body->n] = 0;
@@ -311,6 +326,9 @@ static void graph_emit(Emit *e, const HostText *h, const GraphPlan *gp, const Gr
     if (text_mentions(body, "arena")) {
         ln(e, prepares ? "unsigned char *const arena = p->scratch;"
                        : "unsigned char *const arena = r->arena;");
+    }
+    if (text_mentions(body, "mirror")) {
+        ln(e, "unsigned char *const mirror = r->mirror;");
     }
     if (prepares && text_mentions(body, "w")) {
         ln(e, "const MpcWorker w = {0, (unsigned char *)p->scratch + %lld};",

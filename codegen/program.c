@@ -96,16 +96,18 @@ bool codegen_c(FILE *out, const Plan *plan, const CodegenOptions *opt, Diag *dia
               .target = &target_c,
               .diag = diag};
     e.names = names_new(arena, NULL, false);
-    static const char *const words[] = {"run",       "refresh",   "evaluate",   "options",
-                                        "data",      "sets",      "loaders",    "label_checks",
-                                        "tensors",   "plan",      "modules",    "kernels",
-                                        "variables", "predict",   "prediction", "predict_needs",
-                                        "functions", "plan_rows", "plan_graphs"};
+    static const char *const words[] = {"run",       "refresh",   "evaluate",    "options",
+                                        "data",      "sets",      "loaders",     "label_checks",
+                                        "tensors",   "plan",      "modules",     "kernels",
+                                        "variables", "predict",   "prediction",  "predict_needs",
+                                        "functions", "plan_rows", "plan_graphs", "graph_rows"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         names_reserve(&e.names, words[i]);
     }
     for (int i = 0; i < plan->ngraphs; i++) {
         names_reserve(&e.names, arena_printf(arena, "launches_%d", i));
+        names_reserve(&e.names, arena_printf(arena, "numbers_in_%d", i));
+        names_reserve(&e.names, arena_printf(arena, "numbers_out_%d", i));
     }
     units_make(&e);
     HostText host;

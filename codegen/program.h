@@ -8,7 +8,8 @@
 void buffers_name(Emit *e);
 void buffers_emit(Emit *e);
 const char *buffer_place(Emit *e, const GraphPlan *gp,
-                         const Buffer *b); /* pointer, in a function of the graph */
+                         const Buffer *b);           /* pointer, in a function of the graph */
+const char *buffer_mirror(Emit *e, const Buffer *b); /* where the host has it, in such a function */
 
 /* launch.c: a function for each graph. */
 typedef struct GraphText {
@@ -70,6 +71,10 @@ int batch_field(Emit *e, const Decl *loader, const char *name);
 
 /* kernel_table.c: MpcKernelRow's; returns their number. */
 int kernel_table_emit(Emit *e);
+
+/* gpu_tables.c: MpcGraphRow's and the GPU's side of the program; nothing in a program for the CPU only. */
+void gpu_tables_emit(Emit *e, const HostText *h);
+void gpu_tables_member(Emit *e);
 
 /* predict.c: what --predict runs; false: the program has no answer to give. */
 bool predict_emit(Emit *e, const HostText *h);

@@ -242,6 +242,7 @@ void tables_emit(Emit *e, const HostText *h)
     int nmodules = modules_emit(e);
     memory_plan_emit(e);
     int nfunctions = kernel_table_emit(e);
+    gpu_tables_emit(e, h);
     bool refreshes = false, predicts = predict_emit(e, h);
     for (int i = 0; i < e->m->ntensors; i++) {
         refreshes |= e->m->tensors[i]->role == TENSOR_working;
@@ -265,6 +266,7 @@ void tables_emit(Emit *e, const HostText *h)
     table(e, "modules", nmodules);
     table(e, "functions", nfunctions);
     table(e, "classes", nclasses);
+    gpu_tables_member(e);
     memory_plan_member(e);
     ln(e, ".vars = variables, .n_vars = %d,", nvars);
     host_fingerprints_emit(e, h);

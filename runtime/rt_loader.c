@@ -21,6 +21,8 @@ typedef struct Slot {
     int64_t *rng;
     int64_t n;
     int64_t index;
+    void **handed; /* where kernels find the fields handed out: `out`, or their places on the GPU */
+    int64_t *handed_rng;
 } Slot;
 
 struct MpcLoader {
@@ -35,6 +37,7 @@ struct MpcLoader {
     Slot slot[2];    /* batch b uses slot b % 2 */
     void *scratch;
     MpcRun *run;
+    RtDevice *device;
     bool in_pass;
     int place; /* of the loop that the pass is for */
     int64_t handed_out;
@@ -224,6 +227,13 @@ void rt_loader_seek(MpcLoader *l, const RtCursor *c)
         start_pass(l, fewer(c->taken, l->batches), c->place);
 }
 
+static const MpcField *fields_out(const MpcLoaderDecl *decl, const MpcField *fields, int n_fields,
+                                  int *n)
+{
+    *n = decl->prepare ? decl->n_out : n_fields;
+    return decl->prepare ? decl->out : fields;
+}
+
 static Slot *next_slot(MpcLoader *l)
 {
     int64_t index = l->handed_out;
@@ -238,6 +248,24 @@ static Slot *next_slot(MpcLoader *l)
         fill(l, l->filled++);
     }
     return &l->slot[index % 2];
+}
+
+static int handed_fields(const MpcLoader *l, const MpcField **fields)
+{
+    const MpcData *data = l->set->table->decl;
+    int n;
+    *fields = fields_out(l->decl, data->fields, data->n_fields, &n);
+    return n;
+}
+
+static void to_device(MpcLoader *l, const Slot *s)
+{
+    const MpcField *fields;
+    int n = handed_fields(l, &fields);
+    for (int i = 0; i < n; i++)
+        rt_device_copy_in(l->device, s->handed[i], s->out[i],
+                          (size_t)s->n * rt_field_bytes(&fields[i]));
+    rt_device_copy_in(l->device, s->handed_rng, s->rng, (size_t)s->n * sizeof *s->rng);
 }
 
 bool mpc_loader_next(MpcLoader *l, MpcBatch *batch)
@@ -255,8 +283,12 @@ bool mpc_loader_next(MpcLoader *l, MpcBatch *batch)
     if (l->run)
         rt_profile_span(l->run->rt->profile, RT_SPAN_wait, start);
     l->handed_out++;
-    *batch = (MpcBatch){
-        .n = s->n, .index = s->index, .field = (const void *const *)s->out, .rng = s->rng};
+    if (l->device)
+        to_device(l, s);
+    *batch = (MpcBatch){.n = s->n,
+                        .index = s->index,
+                        .field = (const void *const *)s->handed,
+                        .rng = s->handed_rng};
     if (l->run)
         rt_batch_begins(l->run, l, s->n);
     return true;
@@ -292,13 +324,6 @@ void mpc_loader_end(MpcLoader *l)
 
 /* ---- making ---- */
 
-static const MpcField *fields_out(const MpcLoaderDecl *decl, const MpcField *fields, int n_fields,
-                                  int *n)
-{
-    *n = decl->prepare ? decl->n_out : n_fields;
-    return decl->prepare ? decl->out : fields;
-}
-
 size_t rt_loader_bytes(const MpcLoaderDecl *decl, const MpcField *fields, int n_fields)
 {
     size_t row = sizeof(int64_t);
@@ -307,6 +332,31 @@ size_t rt_loader_bytes(const MpcLoaderDecl *decl, const MpcField *fields, int n_
     for (int i = 0; decl->prepare && i < decl->n_out; i++)
         row += rt_field_bytes(&decl->out[i]);
     return 2 * row * (size_t)decl->batch_max + decl->scratch_bytes;
+}
+
+size_t rt_loader_device_bytes(const MpcLoaderDecl *decl, const MpcField *fields, int n_fields)
+{
+    int n;
+    const MpcField *out = fields_out(decl, fields, n_fields, &n);
+    size_t bytes = rt_device_bytes((size_t)decl->batch_max * sizeof(int64_t));
+    for (int i = 0; i < n; i++)
+        bytes += rt_device_bytes((size_t)decl->batch_max * rt_field_bytes(&out[i]));
+    return 2 * bytes;
+}
+
+static void place_slot(MpcLoader *l, Slot *s)
+{
+    const MpcField *fields;
+    int n = handed_fields(l, &fields);
+    size_t bound = (size_t)l->decl->batch_max;
+    s->handed = (void **)s->out;
+    s->handed_rng = s->rng;
+    if (!l->device)
+        return;
+    s->handed = rt_alloc_zero((size_t)n, sizeof *s->handed);
+    for (int i = 0; i < n; i++)
+        s->handed[i] = rt_device_take(l->device, bound * rt_field_bytes(&fields[i]));
+    s->handed_rng = rt_device_take(l->device, bound * sizeof *s->rng);
 }
 
 static void make_slot(MpcLoader *l, Slot *s)
@@ -325,10 +375,13 @@ static void make_slot(MpcLoader *l, Slot *s)
         for (int i = 0; i < n_out; i++)
             s->out[i] = rt_alloc_aligned(bound * rt_field_bytes(&out[i]));
     }
+    place_slot(l, s);
 }
 
 static void free_slot(MpcLoader *l, Slot *s)
 {
+    if (s->handed != (void **)s->out)
+        free(s->handed);
     for (int i = 0; s->out && s->out != s->raw && i < l->decl->n_out; i++)
         free(s->out[i]);
     if (s->out != s->raw)
@@ -340,7 +393,8 @@ static void free_slot(MpcLoader *l, Slot *s)
 }
 
 MpcLoader *rt_loader_new(const MpcLoaderDecl *decl, const RtSet *set, int64_t batch_size,
-                         uint64_t seed, RtPrefetch prefetch, MpcRun *run, RtErr *e)
+                         uint64_t seed, RtPrefetch prefetch, MpcRun *run, RtDevice *device,
+                         RtErr *e)
 {
     if (batch_size < 1 || batch_size > decl->batch_max) {
         rt_err(e, "%s: batch size %lld is outside 1 to %lld", decl->name, (long long)batch_size,
@@ -356,6 +410,7 @@ MpcLoader *rt_loader_new(const MpcLoaderDecl *decl, const RtSet *set, int64_t ba
                      .seed = seed,
                      .pass = -1,
                      .run = run,
+                     .device = device,
                      .idle = true};
     l->batches =
         decl->drop_last ? set->count / batch_size : (set->count + batch_size - 1) / batch_size;

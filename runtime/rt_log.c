@@ -184,10 +184,13 @@ static void put_seconds(RtJson *j, const char *key, double seconds)
 static void program_members(MpcRun *r, RtJson *j)
 {
     const MpcProgram *p = r->program;
+    char name[RT_NUMBER_CHARS];
     rt_json_text(j, "program", p->name);
     rt_json_text(j, "source", p->source);
     rt_json_text(j, "version", p->version);
-    rt_json_text(j, "device", "cpu");
+    rt_json_text(j, "device", rt_device_log_name(r->rt->device, name));
+    if (r->rt->device)
+        rt_json_text(j, "gpu", rt_device_name(r->rt->device));
     rt_json_text(j, "cpu", p->cpu);
     rt_json_int(j, "threads", r->threads);
     rt_json_text(j, "precision", p->precision_key);

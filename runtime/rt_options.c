@@ -44,17 +44,36 @@ static bool set_out(RtOptions *o, const char *text, RtErr *e)
     return true;
 }
 
+static bool is_cuda(const char *device)
+{
+    return device && !strncmp(device, "cuda", 4);
+}
+
+bool rt_options_allow_gpu(const RtOptions *o)
+{
+    return o->program->cuda && !(o->device && !strcmp(o->device, "cpu"));
+}
+
+bool rt_options_need_gpu(const RtOptions *o)
+{
+    return is_cuda(o->device);
+}
+
 static bool set_device(RtOptions *o, const char *text, RtErr *e)
 {
-    bool cuda = !strncmp(text, "cuda", 4) && (!text[4] || text[4] == ':');
-    if (cuda) {
+    int64_t gpu = -1;
+    bool cuda = is_cuda(text) &&
+                (!text[4] || (text[4] == ':' && rt_parse_int(text + 5, strlen(text + 5), &gpu) &&
+                              gpu >= 0 && gpu < 1024));
+    if (cuda && !o->program->cuda) {
         rt_err(e, "--device %s: this program was compiled for the CPU only", text);
-        rt_hint(e, "run it with --device cpu, or leave the flag out");
+        rt_hint(e, "run it with --device cpu, or compile it with mpc --target=cpu+cuda");
         return false;
     }
-    if (strcmp(text, "cpu") != 0 && strcmp(text, "auto") != 0)
+    if (!cuda && strcmp(text, "cpu") != 0 && strcmp(text, "auto") != 0)
         return rt_err(e, "--device: '%s' is none of auto, cpu, cuda, cuda:N", text);
     o->device = text;
+    o->gpu = (int)gpu;
     return true;
 }
 
@@ -322,8 +341,12 @@ static bool take(RtOptions *o, const char *argument, char ***next, RtErr *e)
 
 static void defaults(RtOptions *o, const MpcProgram *p)
 {
-    *o = (RtOptions){
-        .program = p, .epochs = -1, .max_steps = -1, .seed = SEED_DEFAULT, .seed_from = "default"};
+    *o = (RtOptions){.program = p,
+                     .epochs = -1,
+                     .max_steps = -1,
+                     .gpu = -1,
+                     .seed = SEED_DEFAULT,
+                     .seed_from = "default"};
     o->checkpoint_seconds = checkpoint_seconds;
     o->keep_checkpoints = KEPT_DEFAULT;
     o->values = rt_alloc_zero((size_t)p->n_options, sizeof *o->values);
@@ -458,7 +481,13 @@ void rt_options_print(const RtOptions *o, int threads, const char *out_dir, FILE
                o->max_steps < 0 ? "default" : "command line");
     print_line(out, "threads", rt_number(number, threads),
                o->threads ? "command line or source" : "CPUs");
-    print_line(out, "device", "cpu", "compiled for it");
+    print_line(out, "device",
+               !p->cuda    ? "cpu"
+               : o->device ? o->device
+                           : "auto",
+               !p->cuda    ? "compiled for it"
+               : o->device ? "command line"
+                           : "default");
     print_line(out, "data", o->data_dir ? o->data_dir : p->home,
                o->data_dir ? "command line" : "source");
     print_line(out, "out", out_dir, o->out ? "command line" : "default");

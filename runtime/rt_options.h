@@ -43,7 +43,9 @@ typedef struct RtOptions {
     RtAction action;
     RtConsole console;
     bool profile;
-    const char *data_dir, *out, *init, *device; /* NULL: not given */
+    const char *data_dir, *out, *init; /* NULL: not given */
+    const char *device;                /* "auto", "cpu", "cuda", "cuda:1"; NULL: not given, auto */
+    int gpu;                           /* of --device cuda:N; -1: any */
     const char *predict, *export_path;
     int64_t epochs, max_steps; /* -1: not given */
     int64_t threads;           /* 0: as many as there are CPUs */
@@ -57,6 +59,10 @@ typedef struct RtOptions {
     bool checkpoint_never;    /* but on a signal */
     int64_t keep_checkpoints; /* the newest so many */
 } RtOptions;
+
+/* --device: may the run be on a GPU, and must it? */
+bool rt_options_allow_gpu(const RtOptions *o);
+bool rt_options_need_gpu(const RtOptions *o);
 
 /* False: wrong usage, to be ended with status 2. */
 bool rt_options_parse(RtOptions *o, const MpcProgram *p, int argc, char **argv, RtErr *e);

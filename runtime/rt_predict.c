@@ -185,7 +185,7 @@ static void put_answer(MpcRun *r, RtJson *j, double *v, int64_t n)
 static void print_batch(MpcRun *r, double *v, int64_t each, const MpcBatch *batch)
 {
     const MpcPredict *p = r->program->predict;
-    const unsigned char *answer = r->arena + p->offset;
+    const unsigned char *answer = r->mirror + p->offset;
     RtJson *j = &r->rt->line;
     for (int64_t i = 0; i < batch->n; i++) {
         for (int64_t k = 0; k < each; k++)
@@ -237,12 +237,15 @@ int rt_predict(MpcRun *r, const RtTable *table)
         return 0;
     double *v = rt_alloc((size_t)each * sizeof *v);
     MpcLoader *l = rt_loader_new(&decl, &all, decl.batch_max, r->seed,
-                                 r->rt->prefetch ? RT_PREFETCH_auto : RT_PREFETCH_never, NULL, &e);
+                                 r->rt->prefetch ? RT_PREFETCH_auto : RT_PREFETCH_never, NULL,
+                                 r->rt->device, &e);
     if (!l)
         rt_end_early(r, 1, &e);
     mpc_loader_begin(l, 0);
     while (!rt_signal() && !ferror(stdout) && mpc_loader_next(l, &batch)) {
         p->run(r, &batch);
+        rt_device_read(r->rt->device, p->offset,
+                       (size_t)(batch.n * each) * rt_dtype_bytes(p->dtype));
         print_batch(r, v, each, &batch);
     }
     mpc_loader_end(l);

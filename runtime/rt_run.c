@@ -131,6 +131,39 @@ static unsigned char *map_arena(size_t bytes, RtErr *e)
     return p;
 }
 
+static size_t device_batch_bytes(const MpcProgram *p)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < p->n_loaders; i++) {
+        const MpcData *data = rt_set_data(p, p->loaders[i].set);
+        bytes += rt_loader_device_bytes(&p->loaders[i], data->fields, data->n_fields);
+    }
+    return bytes;
+}
+
+/* Where the run takes place, and why not on a GPU where there could be one. */
+static void choose_device(MpcRun *r, RtErr *e)
+{
+    const RtOptions *o = &r->rt->options;
+    RtErr why = {.text = "", .hint = ""};
+    r->arena = r->mirror;
+    if (!rt_options_allow_gpu(o))
+        return;
+    r->rt->device = rt_device_open(r, o->gpu, device_batch_bytes(r->program), &why);
+    if (r->rt->device) {
+        char name[RT_NUMBER_CHARS];
+        r->arena = rt_device_arena(r->rt->device);
+        rt_warn(r, "on %s (%s)", rt_device_log_name(r->rt->device, name),
+                rt_device_name(r->rt->device));
+    } else if (rt_options_need_gpu(o)) {
+        rt_err(e, "--device %s: %s", o->device, why.text);
+        rt_hint(e, "--device auto takes the CPU where no GPU can be used");
+        rt_end_early(r, STATUS_failed, e);
+    } else {
+        rt_warn(r, "on the CPU: %s", why.text);
+    }
+}
+
 static void prepare_run(MpcRun *r, int threads, RtErr *e)
 {
     const MpcProgram *p = r->program;
@@ -139,11 +172,12 @@ static void prepare_run(MpcRun *r, int threads, RtErr *e)
     rt->loaders = rt_alloc_zero((size_t)p->n_loaders, sizeof *rt->loaders);
     rt->prefetch = rt_cpus() > 1;
     r->host = rt_alloc_zero(1, p->host_bytes);
-    r->arena = map_arena(p->arena_bytes, e);
-    rt->pool = r->arena ? rt_pool_new(threads, p->scratch_bytes, e) : NULL;
+    r->mirror = map_arena(p->arena_bytes, e);
+    rt->pool = r->mirror ? rt_pool_new(threads, p->scratch_bytes, e) : NULL;
     if (!rt->pool)
         rt_end_early(r, STATUS_failed, e);
     r->threads = rt_pool_threads(rt->pool);
+    choose_device(r, e);
     if (rt->options.profile) {
         rt->profile = rt_profile_new(p, r->threads);
         rt_pool_profile(rt->pool, rt->profile);
@@ -331,6 +365,7 @@ int rt_main(const MpcProgram *program, int argc, char **argv)
         rt_tensors_init(&run);
         load_weights(&run, &e);
     }
+    rt_tensors_to_device(&run);
     if (program->refresh)
         program->refresh(&run);
     switch (rt.options.action) {

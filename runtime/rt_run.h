@@ -18,6 +18,7 @@
 
 #include "abi/mpc_rt.h"
 #include "rt_data.h"
+#include "rt_device.h"
 #include "rt_events.h"
 #include "rt_loader.h"
 #include "rt_options.h"
@@ -77,6 +78,7 @@ typedef struct RtResume RtResume; /* the checkpoint that is continued from */
 struct MpcRuntime {
     RtOptions options;
     RtPool *pool;
+    RtDevice *device; /* NULL: the CPU */
     RtTable *tables;
     RtSet *sets;
     MpcLoader **loaders;
@@ -117,6 +119,7 @@ bool rt_cpu_check(const char *needs, const char *cpu, RtErr *e);
 
 /* ---- rt_tensors.c ---- */
 void rt_tensors_init(MpcRun *r);
+void rt_tensors_to_device(MpcRun *r); /* all, from the mirror */
 bool rt_tensors_check(MpcRun *r,
                       RtErr *e); /* initial values that the type they are used in cannot hold */
 bool rt_tensors_load(MpcRun *r, const char *path, RtErr *e);

@@ -67,14 +67,27 @@ static void between_kernels(MpcRun *r)
 void mpc_run(MpcRun *r, MpcKernel *kernel, const void *args, int tiles)
 {
     MpcCall call = {kernel, args, tiles};
-    rt_pool_run(r->rt->pool, &call, 1);
-    between_kernels(r);
+    mpc_run_many(r, &call, 1);
 }
 
 void mpc_run_many(MpcRun *r, const MpcCall *calls, int n)
 {
-    rt_pool_run(r->rt->pool, calls, n);
+    if (r->rt->device)
+        rt_device_run(r->rt->device, calls, n);
+    else
+        rt_pool_run(r->rt->pool, calls, n);
     between_kernels(r);
+}
+
+bool mpc_graph_begin(MpcRun *r, int graph, const MpcBatch *batch)
+{
+    return !r->rt->device || rt_device_graph_begin(r->rt->device, graph, batch);
+}
+
+void mpc_graph_end(MpcRun *r, int graph)
+{
+    if (r->rt->device)
+        rt_device_graph_end(r->rt->device, graph);
 }
 
 /* ---- loaders ---- */
@@ -87,7 +100,7 @@ MpcLoader *mpc_loader_open(MpcRun *r, int loader, int64_t batch_size)
         const MpcLoaderDecl *decl = &r->program->loaders[loader];
         rt->loaders[loader] =
             rt_loader_new(decl, &rt->sets[decl->set], batch_size, r->seed,
-                          rt->prefetch ? RT_PREFETCH_auto : RT_PREFETCH_never, r, &e);
+                          rt->prefetch ? RT_PREFETCH_auto : RT_PREFETCH_never, r, rt->device, &e);
         if (!rt->loaders[loader])
             rt_fail_with(r, &e);
         rt_resume_loader(r, loader);

@@ -37,6 +37,21 @@ static bool is_kept(const MpcTensor *t)
     return t->role != MPC_ROLE_working;
 }
 
+static size_t bytes_of(const MpcTensor *t)
+{
+    return (size_t)elements_of(t) * rt_dtype_bytes(t->dtype);
+}
+
+void rt_tensors_to_device(MpcRun *r)
+{
+    size_t end = 0;
+    for (int i = 0; i < r->program->n_tensors; i++) {
+        const MpcTensor *t = &r->program->tensors[i];
+        end = t->offset + bytes_of(t) > end ? t->offset + bytes_of(t) : end;
+    }
+    rt_device_write(r->rt->device, 0, end);
+}
+
 static void init_tile(const void *args, int tile, const MpcWorker *w)
 {
     const InitArgs *a = args;
@@ -53,15 +68,15 @@ void rt_tensors_init(MpcRun *r)
     int n = 0;
     for (int i = 0; i < p->n_tensors; i++) {
         const MpcTensor *t = &p->tensors[i];
-        bool zero = t->init == MPC_INIT_constant && t->a == 0; /* the arena is */
+        bool zero = t->init == MPC_INIT_constant && t->a == 0; /* the mirror is */
         if (zero || t->role == MPC_ROLE_working)
             continue;
-        args[n] = (InitArgs){t, r->arena + t->offset, r->seed, elements_of(t)};
+        args[n] = (InitArgs){t, r->mirror + t->offset, r->seed, elements_of(t)};
         calls[n] =
             (MpcCall){init_tile, &args[n], (int)((args[n].elements + INIT_TILE - 1) / INIT_TILE)};
         n++;
     }
-    mpc_run_many(r, calls, n);
+    rt_pool_run(r->rt->pool, calls, n);
     free(calls);
     free(args);
 }
@@ -136,7 +151,7 @@ bool rt_tensors_check(MpcRun *r, RtErr *e)
         const MpcTensor *t = &r->program->tensors[i];
         double reach = fabs(t->a) + (t->init == MPC_INIT_constant ? 0 : 10 * fabs(t->b));
         if (t->role == MPC_ROLE_param && !(reach < too_large(t)) &&
-            !usable(t, r->arena + t->offset, r->program->source, e))
+            !usable(t, r->mirror + t->offset, r->program->source, e))
             return false;
     }
     return true;
@@ -161,11 +176,16 @@ bool rt_tensors_load(MpcRun *r, const char *path, RtErr *e)
         if (!is_saved(t))
             continue;
         const RtStored *s = rt_safetensors_find(&st, t->name);
-        void *data = r->arena + t->offset;
+        void *data = r->mirror + t->offset;
         ok = s ? fits(s, t, path, e) && rt_safetensors_read(&st, s, t->dtype, data, e) &&
                      usable(t, data, path, e)
                : missing(&st, t, path, e);
         used++;
+    }
+    for (int i = 0; ok && i < r->program->n_tensors; i++) {
+        const MpcTensor *t = &r->program->tensors[i];
+        if (is_saved(t))
+            rt_device_write(r->rt->device, t->offset, bytes_of(t));
     }
     if (ok)
         note_extra(r, &st, used, path);
@@ -180,8 +200,10 @@ static bool save(MpcRun *r, const char *path, bool all, RtErr *e)
     int n = 0;
     for (int i = 0; i < p->n_tensors; i++) {
         const MpcTensor *t = &p->tensors[i];
-        if (all ? is_kept(t) : is_saved(t))
-            saved[n++] = (RtSaved){t->name, t->dtype, t->rank, t->dims, r->arena + t->offset};
+        if (!(all ? is_kept(t) : is_saved(t)))
+            continue;
+        rt_device_read(r->rt->device, t->offset, bytes_of(t));
+        saved[n++] = (RtSaved){t->name, t->dtype, t->rank, t->dims, r->mirror + t->offset};
     }
     bool ok = all ? rt_safetensors_write_exact(path, saved, n, e)
                   : rt_safetensors_write(path, saved, n, e);
@@ -244,7 +266,7 @@ bool rt_tensors_load_all(MpcRun *r, const RtSafetensors *st, RtErr *e)
         const MpcTensor *t = &r->program->tensors[i];
         if (is_kept(t))
             ok = rt_safetensors_read(st, rt_safetensors_find(st, t->name), t->dtype,
-                                     r->arena + t->offset, e);
+                                     r->mirror + t->offset, e);
     }
     return ok;
 }

@@ -235,6 +235,50 @@ typedef struct MpcPredict {
     int line;
 } MpcPredict;
 
+/* ---- the GPU's side of a program that has one ---- */
+
+/* Blocks of a launch. */
+typedef struct MpcGrid {
+    unsigned x, y, z;
+} MpcGrid;
+
+/* A kernel as the GPU has it. It takes the same struct of arguments as `function`, by value. */
+typedef struct MpcCudaKernel {
+    MpcKernel *function;
+    const char *name; /* in the images */
+    int threads;      /* of a block */
+    int shared_bytes; /* dynamic ones */
+    MpcGrid (*grid)(const void *args);
+} MpcCudaKernel;
+
+/* All kernels, compiled for one architecture. */
+typedef struct MpcCudaImage {
+    int arch;                  /* 90: sm_90, or of PTX compute_90 */
+    bool ptx;                  /* text that the driver compiles, for later architectures */
+    const unsigned char *data; /* deflated */
+    size_t bytes, full_bytes;  /* deflated, and not */
+} MpcCudaImage;
+
+typedef struct MpcCuda {
+    const MpcCudaKernel *kernels;
+    int n_kernels;
+    const MpcCudaImage *images;
+    int n_images;
+} MpcCuda;
+
+/* Bytes of the arena. */
+typedef struct MpcRange {
+    size_t offset, bytes;
+} MpcRange;
+
+/* A graph, by its number in mpc_graph_begin: what the host writes before it runs and reads afterwards. */
+typedef struct MpcGraphRow {
+    const char *name;
+    const MpcRange *in, *out;
+    int n_in, n_out;
+    int line;
+} MpcGraphRow;
+
 typedef struct MpcProgram {
     const char *name;          /* "fashion_mlp": names the output folder */
     const char *source;        /* "examples/fashion_mlp.mpt" as given to mpc */
@@ -262,6 +306,9 @@ typedef struct MpcProgram {
     int n_modules;
     const MpcKernelRow *functions;
     int n_functions;
+    const MpcGraphRow *graph_rows;
+    int n_graph_rows;
+    const MpcCuda *cuda; /* NULL: for the CPU only */
     MpcPlan plan;
     const char *const *classes; /* class names, or NULL */
     int n_classes;
@@ -291,8 +338,11 @@ extern const MpcProgram mpc_program;
 typedef struct MpcRuntime MpcRuntime; /* the runtime's own part */
 
 struct MpcRun {
-    unsigned char *arena; /* MpcTensor.offset and the planned buffers count from here */
-    void *host;           /* host_bytes, zeroed: struct of the generated program */
+    /* Where kernels work: MpcTensor.offset and the planned buffers count from here. On a GPU it is the GPU's memory;
+     * `mirror` is the host's, of the same layout, and else the same place. Before a graph runs, what it takes of
+     * MpcGraphRow.in is read from the mirror; afterwards its `out` is there. */
+    unsigned char *arena, *mirror;
+    void *host; /* host_bytes, zeroed: struct of the generated program */
     const MpcProgram *program;
     uint64_t seed;
     int threads;
@@ -340,6 +390,11 @@ void mpc_run(MpcRun *r, MpcKernel *kernel, const void *args, int tiles);
 
 /* The same for several calls that do not depend on each other, in one parallel region. */
 void mpc_run_many(MpcRun *r, const MpcCall *calls, int n);
+
+/* Around the kernels of a graph: `if (mpc_graph_begin(...)) { mpc_run...; mpc_graph_end(...); }`. False: the graph was
+ * run by other means; a GPU keeps the launches that it has seen. */
+bool mpc_graph_begin(MpcRun *r, int graph, const MpcBatch *batch);
+void mpc_graph_end(MpcRun *r, int graph);
 
 /* ---- 4. Data ------------------------------------------------------------------------------------------- */
 

@@ -58,7 +58,7 @@ static MpcLoader *open_loader(const MpcLoaderDecl *d, const RtSet *set, int64_t 
                               bool prefetch)
 {
     RtErr e;
-    MpcLoader *l = rt_loader_new(d, set, batch, 7, prefetch, NULL, &e);
+    MpcLoader *l = rt_loader_new(d, set, batch, 7, prefetch, NULL, NULL, &e);
     assert_non_null(l);
     return l;
 }
@@ -247,14 +247,14 @@ static void no_weights(void **state)
         .name = "l", .batch_max = 32, .sampler = MPC_SAMPLER_weighted, .sampled_by = 1};
     const RtSet first = {.table = &table, .count = 1}; /* whose label is 0 */
     RtErr e;
-    assert_null(rt_loader_new(&d, &first, 1, 7, RT_PREFETCH_auto, NULL, &e));
+    assert_null(rt_loader_new(&d, &first, 1, 7, RT_PREFETCH_auto, NULL, NULL, &e));
     assert_says(e.text, "l: the weights label of d add up to 0");
     char *files[] = {(char *)"a.csv", (char *)"a.csv"};
     RtTable t = table;
     t.files = files;
     const RtSet set = {.table = &t, .count = ROWS};
     labels[3] = -2;
-    assert_null(rt_loader_new(&d, &set, 1, 7, RT_PREFETCH_auto, NULL, &e));
+    assert_null(rt_loader_new(&d, &set, 1, 7, RT_PREFETCH_auto, NULL, NULL, &e));
     assert_says(e.text, "row 4 (counted from 1): the weight label is -2, below 0");
     labels[3] = 3;
 }
@@ -286,12 +286,12 @@ static void wrong_sizes(void **state)
     (void)state;
     MpcLoaderDecl d = decl(false, true, false);
     RtErr e;
-    assert_null(rt_loader_new(&d, &whole, 0, 7, RT_PREFETCH_auto, NULL, &e));
+    assert_null(rt_loader_new(&d, &whole, 0, 7, RT_PREFETCH_auto, NULL, NULL, &e));
     assert_says(e.text, "batch size 0");
-    assert_null(rt_loader_new(&d, &whole, 33, 7, RT_PREFETCH_auto, NULL, &e));
+    assert_null(rt_loader_new(&d, &whole, 33, 7, RT_PREFETCH_auto, NULL, NULL, &e));
     assert_says(e.text, "outside 1 to 32");
     const RtSet small = {.table = &table, .count = 5};
-    assert_null(rt_loader_new(&d, &small, 16, 7, RT_PREFETCH_auto, NULL, &e));
+    assert_null(rt_loader_new(&d, &small, 16, 7, RT_PREFETCH_auto, NULL, NULL, &e));
     assert_says(e.text, "drop_last");
 }
 
