@@ -74,25 +74,28 @@ typedef struct MpcUnits {
     _Alignas(64) int at[MPC_NR];
     _Alignas(64) int row[MPC_NR];
     _Alignas(64) int col[MPC_NR];
+    int count, width;         /* with padding to whole vectors */
     int run[MPC_NR / MPC_VL]; /* the vector's elements are neighbours in memory */
 } MpcUnits;
 
-MPC_FN void mpc_units(MpcUnits *c, const MpcWindow *w, int64_t u, int units, int width)
+MPC_KERNEL void mpc_units(MpcUnits *c, const MpcWindow *w, int64_t u, int64_t n)
 {
     MpcCursor at;
 
+    c->count = (int)mpc_min_i64(n - u, MPC_NR);
+    c->width = mpc_pad(c->count);
     mpc_cursor_set(&at, w->u, w->nu, u);
-    for (int i = 0; i < width; i++) {
-        c->at[i] = i < units ? (int)at.at : 0;
-        c->row[i] = i < units ? at.row : INT32_MIN / 2;
-        c->col[i] = i < units ? at.col : 0;
+    for (int i = 0; i < c->width; i++) {
+        c->at[i] = i < c->count ? (int)at.at : 0;
+        c->row[i] = i < c->count ? at.row : INT32_MIN / 2;
+        c->col[i] = i < c->count ? at.col : 0;
         mpc_cursor_next(&at, w->u, w->nu);
     }
-    for (int v = 0; v < width / MPC_VL; v++) {
+    for (int v = 0; v < c->width / MPC_VL; v++) {
         const int *first = c->at + v * MPC_VL;
 
         c->run[v] = 1;
-        for (int i = 1; i < MPC_VL && v * MPC_VL + i < units; i++)
+        for (int i = 1; i < MPC_VL && v * MPC_VL + i < c->count; i++)
             c->run[v] &= first[i] == first[0] + i;
     }
 }
@@ -109,43 +112,142 @@ MPC_FN MpcWindow mpc_window_flat(const MpcWindow *w)
     return f;
 }
 
-/* Columns u .. u + units of B, k .. k + kn, to out[k][MPC_NR]; zeros up to `width`. */
+/* What a window's elements see, in a channel, and in all others too: how far from the columns it lies, and which of
+ * these are inside of the image, a bit for each. */
+typedef struct MpcTaps {
+    int64_t at[MPC_KC];
+    uint16_t in[MPC_KC][MPC_NR / MPC_VL];
+} MpcTaps;
+
+/* Elements k .. k + n. */
+MPC_KERNEL void mpc_taps(MpcTaps *taps, const MpcWindow *f, const MpcUnits *c, int64_t k, int64_t n)
+{
+    MpcCursor at;
+
+    mpc_cursor_set(&at, f->k, f->nk, k);
+    for (int64_t t = 0; t < n; t++) {
+        taps->at[t] = at.at;
+        for (int v = 0; v < c->width; v += MPC_VL)
+            taps->in[t][v / MPC_VL] = (uint16_t)(vf_below(c->row + v, f->row + at.row, f->rows) &
+                                                 vf_below(c->col + v, f->col + at.col, f->cols));
+        mpc_cursor_next(&at, f->k, f->nk);
+    }
+}
+
+/* Passes over `steps` steps in the innermost part, of which that many are left. */
+MPC_FN void mpc_cursor_skip(MpcCursor *c, const MpcPart *parts, int n, int64_t steps)
+{
+    const MpcPart *last = &parts[n - 1];
+
+    c->index[n - 1] += steps - 1;
+    c->at += (steps - 1) * last->stride;
+    c->row += (int)(steps - 1) * last->row;
+    c->col += (int)(steps - 1) * last->col;
+    mpc_cursor_next(c, parts, n);
+}
+
+/* At most a vector of steps along a row of windows: what the first one sees, how many there are, a bit for each, and
+ * the first of them. */
+typedef struct MpcStretch {
+    int64_t at;
+    int row, col;
+    unsigned steps;
+    int first;
+} MpcStretch;
+
+/* Positions k .. k + n as such; how many they are. */
+MPC_KERNEL int mpc_stretches(MpcStretch *s, const MpcWindow *f, int64_t k, int64_t n)
+{
+    MpcCursor at;
+    int count = 0;
+
+    mpc_cursor_set(&at, f->k, f->nk, k);
+    for (int64_t i = 0, steps; i < n; i += steps) {
+        steps = mpc_min_i64(f->k[f->nk - 1].size - at.index[f->nk - 1], MPC_VL);
+        s[count++] = (MpcStretch){.at = at.at,
+                                  .row = f->row + at.row,
+                                  .col = f->col + at.col,
+                                  .steps = (1u << steps) - 1,
+                                  .first = (int)i};
+        mpc_cursor_skip(&at, f->k, f->nk, steps);
+    }
+    return count;
+}
+
+typedef float
+    MpcAlong[MPC_PANEL_K + MPC_VL]; /* what a column sees along k; whole vectors are written */
+
+MPC_KERNEL void mpc_along_turn(float *out, const float *in, const MpcUnits *c, int64_t kn)
+{
+    mpc_turn_f32(out, MPC_NR, in, sizeof(MpcAlong) / sizeof(float), c->count, c->width, kn);
+}
+
+/* Columns of B, k .. k + kn, to out[k][MPC_NR]; zeros up to the width. */
 #define MPC_DEFINE_WINDOWS(name, type, widen)                                                      \
-    MPC_KERNEL void mpc_windows_##name(float *out, const type *x, const MpcWindow *w, int64_t u,   \
-                                       int units, int width, int64_t k, int64_t kn)                \
+    /* A row of B is what one element of all windows sees, channel after channel. */               \
+    MPC_KERNEL void mpc_across_##name(float *out, const type *x, const MpcWindow *f,               \
+                                      const MpcUnits *c, int64_t k, int64_t kn)                    \
     {                                                                                              \
-        const MpcWindow f = mpc_window_flat(w);                                                    \
-        MpcUnits c;                                                                                \
-        MpcCursor at;                                                                              \
+        int64_t elements = f->k[1].size * f->k[2].size;                                            \
+        MpcTaps taps;                                                                              \
                                                                                                    \
-        mpc_units(&c, &f, u, units, width);                                                        \
-        mpc_cursor_set(&at, f.k, f.nk, k);                                                         \
-        x += f.row * f.row_stride + f.col;                                                         \
-        for (int64_t i = 0; i < kn; i++, out += MPC_NR) {                                          \
-            for (int v = 0; v < width; v += MPC_VL)                                                \
-                vf_store(out + v,                                                                  \
-                         vf_pick_##name(x + at.at, c.at + v, c.row + v, c.col + v, f.row + at.row, \
-                                        f.col + at.col, f.rows, f.cols, c.run[v / MPC_VL]));       \
-            mpc_cursor_next(&at, f.k, f.nk);                                                       \
+        mpc_taps(&taps, f, c, k, mpc_min_i64(elements, kn));                                       \
+        for (int64_t i = 0; i < kn; i += elements, x += f->k[0].stride)                            \
+            for (int64_t t = 0; t < mpc_min_i64(elements, kn - i); t++, out += MPC_NR) {           \
+                const type *from = x + taps.at[t];                                                 \
+                                                                                                   \
+                for (int v = 0; v < c->width / MPC_VL; v++) {                                      \
+                    const int *at = c->at + v * MPC_VL;                                            \
+                                                                                                   \
+                    vf_store(out + v * MPC_VL, c->run[v]                                           \
+                                                   ? vf_some_##name(from + *at, taps.in[t][v])     \
+                                                   : vf_pick_##name(from, at, taps.in[t][v]));     \
+                }                                                                                  \
+            }                                                                                      \
+    }                                                                                              \
+    /* A column of B is what all windows see of one element: rows of the image. */                 \
+    MPC_KERNEL void mpc_along_##name(float *out, const type *x, const MpcWindow *f,                \
+                                     const MpcUnits *c, int64_t k, int64_t kn)                     \
+    {                                                                                              \
+        _Alignas(64) MpcAlong in[MPC_NR];                                                          \
+        _Alignas(64) int col[MPC_VL];                                                              \
+        MpcStretch stretch[MPC_PANEL_K];                                                           \
+        int step = f->k[f->nk - 1].col;                                                            \
+                                                                                                   \
+        for (int i = 0; i < MPC_VL; i++)                                                           \
+            col[i] = i * step;                                                                     \
+        for (int64_t i = 0, n; i < kn; i += n, out += n * MPC_NR) {                                \
+            n = mpc_min_i64(kn - i, MPC_PANEL_K);                                                  \
+            int stretches = mpc_stretches(stretch, f, k + i, n);                                   \
+                                                                                                   \
+            for (int u = 0; u < c->count; u++)                                                     \
+                for (const MpcStretch *s = stretch; s < stretch + stretches; s++) {                \
+                    int inside = (unsigned)(s->row + c->row[u]) < (unsigned)f->rows;               \
+                    unsigned some = vf_below(col, s->col + c->col[u], f->cols) & s->steps;         \
+                    const type *from = x + s->at + c->at[u];                                       \
+                                                                                                   \
+                    some = inside ? some : 0;                                                      \
+                    vf_storeu(in[u] + s->first, step == 1 ? vf_some_##name(from, some)             \
+                                                          : vf_pick_##name(from, col, some));      \
+                }                                                                                  \
+            mpc_along_turn(out, in[0], c, n);                                                      \
         }                                                                                          \
     }                                                                                              \
     /* Between the elements of the image there are zeros: row and column are divided. */           \
-    MPC_KERNEL void mpc_spaced_##name(float *out, const type *x, const MpcWindow *w, int64_t u,    \
-                                      int units, int width, int64_t k, int64_t kn)                 \
+    MPC_KERNEL void mpc_spaced_##name(float *out, const type *x, const MpcWindow *w,               \
+                                      const MpcUnits *c, int64_t k, int64_t kn)                    \
     {                                                                                              \
-        MpcUnits c;                                                                                \
         MpcCursor at;                                                                              \
                                                                                                    \
-        mpc_units(&c, w, u, units, width);                                                         \
         mpc_cursor_set(&at, w->k, w->nk, k);                                                       \
         for (int64_t i = 0; i < kn; i++, out += MPC_NR) {                                          \
-            for (int v = 0; v < width; v++) {                                                      \
-                int row = c.row[v] + w->row + at.row, col = c.col[v] + w->col + at.col;            \
+            for (int v = 0; v < c->width; v++) {                                                   \
+                int row = c->row[v] + w->row + at.row, col = c->col[v] + w->col + at.col;          \
                 int r = row / w->row_step, q = col / w->col_step;                                  \
                                                                                                    \
                 out[v] = row >= 0 && col >= 0 && r < w->rows && q < w->cols &&                     \
                                  r * w->row_step == row && q * w->col_step == col                  \
-                             ? widen(x[at.at + c.at[v] + r * w->row_stride + q])                   \
+                             ? widen(x[at.at + c->at[v] + r * w->row_stride + q])                  \
                              : 0;                                                                  \
             }                                                                                      \
             mpc_cursor_next(&at, w->k, w->nk);                                                     \
@@ -157,17 +259,23 @@ MPC_FN MpcWindow mpc_window_flat(const MpcWindow *w)
         const MpcGemm *g = t->g;                                                                   \
                                                                                                    \
         if (mpc_conv_turn(t)) {                                                                    \
-            int64_t u = t->col * MPC_NR;                                                           \
-            int units = (int)mpc_min_i64(g->n - u, MPC_NR), width = mpc_pad(units);                \
+            int spaced = w->row_step > 1 || w->col_step > 1;                                       \
+            int along = w->u[0].row == 0 && w->u[0].col == 0; /* channels */                       \
+            const MpcWindow f = spaced ? *w : mpc_window_flat(w);                                  \
+            const type *from = spaced ? x : x + f.row * f.row_stride + f.col;                      \
+            MpcUnits c;                                                                            \
                                                                                                    \
+            mpc_units(&c, &f, t->col *MPC_NR, g->n);                                               \
             for (int64_t part = 0; part < t->parts; part++) {                                      \
                 int64_t k = part * t->part, kn = mpc_min_i64(g->k - k, t->part);                   \
                                                                                                    \
-                if (w->row_step == 1 && w->col_step == 1)                                          \
-                    mpc_windows_##name(g->b, x, w, u, units, width, k, kn);                        \
+                if (spaced)                                                                        \
+                    mpc_spaced_##name(g->b, from, &f, &c, k, kn);                                  \
+                else if (along)                                                                    \
+                    mpc_along_##name(g->b, from, &f, &c, k, kn);                                   \
                 else                                                                               \
-                    mpc_spaced_##name(g->b, x, w, u, units, width, k, kn);                         \
-                mpc_conv_part(t, width, part, k, kn);                                              \
+                    mpc_across_##name(g->b, from, &f, &c, k, kn);                                  \
+                mpc_conv_part(t, c.width, part, k, kn);                                            \
             }                                                                                      \
         }                                                                                          \
         return mpc_conv_take(t);                                                                   \

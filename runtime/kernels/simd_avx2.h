@@ -121,25 +121,40 @@ MPC_FN mpc_vf vf_part_bf16(const mpc_bf16 *p, int n)
     return _mm256_castsi256_ps(_mm256_slli_epi32(w, 16));
 }
 
-/* x[at[i]] in an image, see MPC_DEFINE_PICK; run: at[i] = at[0] + i */
-MPC_FN mpc_vf vf_pick_f32(const float *x, const int *at, const int *row, const int *col, int r,
-                          int c, int rows, int cols, int run)
+/* bit i: 0 <= a[i] + add < limit */
+MPC_FN unsigned vf_below(const int *a, int add, int limit)
 {
-    __m256i a = _mm256_add_epi32(_mm256_load_si256((const __m256i *)(const void *)row),
-                                 _mm256_set1_epi32(r));
-    __m256i b = _mm256_add_epi32(_mm256_load_si256((const __m256i *)(const void *)col),
-                                 _mm256_set1_epi32(c));
-    __m256i in =
-        _mm256_and_si256(_mm256_cmpeq_epi32(_mm256_min_epu32(a, _mm256_set1_epi32(rows - 1)), a),
-                         _mm256_cmpeq_epi32(_mm256_min_epu32(b, _mm256_set1_epi32(cols - 1)), b));
+    __m256i sum = _mm256_add_epi32(_mm256_load_si256((const __m256i *)(const void *)a),
+                                   _mm256_set1_epi32(add));
+    __m256i in = _mm256_cmpeq_epi32(_mm256_min_epu32(sum, _mm256_set1_epi32(limit - 1)), sum);
 
-    if (run)
-        return _mm256_maskload_ps(x + at[0], in);
-    return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), x,
-                                    _mm256_load_si256((const __m256i *)(const void *)at),
-                                    _mm256_castsi256_ps(in), 4);
+    return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(in));
 }
 
+/* all bits of lane i where bit i of `in` is set */
+MPC_FN __m256i vf_lanes(unsigned in)
+{
+    __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+
+    return _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)in), bit), bit);
+}
+
+/* x[i] where bit i of `in` is set, else 0 and not read */
+MPC_FN mpc_vf vf_some_f32(const float *x, unsigned in)
+{
+    return _mm256_maskload_ps(x, vf_lanes(in));
+}
+
+/* x[at[i]] where bit i of `in` is set, else 0 and not read */
+MPC_FN mpc_vf vf_pick_f32(const float *x, const int *at, unsigned in)
+{
+    return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), x,
+                                    _mm256_load_si256((const __m256i *)(const void *)at),
+                                    _mm256_castsi256_ps(vf_lanes(in)), 4);
+}
+
+MPC_DEFINE_SOME(f16, mpc_f16, mpc_f16_to_f32, vf_load_f16)
+MPC_DEFINE_SOME(bf16, mpc_bf16, mpc_bf16_to_f32, vf_load_bf16)
 MPC_DEFINE_PICK(f16, mpc_f16, mpc_f16_to_f32)
 MPC_DEFINE_PICK(bf16, mpc_bf16, mpc_bf16_to_f32)
 

@@ -79,72 +79,56 @@ MPC_FN void vf_store_bf16(mpc_bf16 *p, mpc_vf v)
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16)));
 }
 
-MPC_FN mpc_vf vf_part(const float *p, int n)
+/* x[i] where bit i of `in` is set, else 0 and not read */
+MPC_FN mpc_vf vf_some_f32(const float *x, unsigned in)
 {
-    return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+    return _mm512_maskz_loadu_ps((__mmask16)in, x);
 }
 
-MPC_FN mpc_vf vf_part_f16(const mpc_f16 *p, int n)
+MPC_FN mpc_vf vf_some_f16(const mpc_f16 *x, unsigned in)
 {
-    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), p));
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16((__mmask16)in, x));
 }
 
-MPC_FN mpc_vf vf_part_bf16(const mpc_bf16 *p, int n)
+MPC_FN mpc_vf vf_some_bf16(const mpc_bf16 *x, unsigned in)
 {
-    __m256i h = _mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), p);
+    __m256i h = _mm256_maskz_loadu_epi16((__mmask16)in, x);
 
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-/* Which elements are inside an image, see MPC_DEFINE_PICK. */
-MPC_FN __mmask16 vf_inside(const int *row, const int *col, int r, int c, int rows, int cols)
+MPC_FN mpc_vf vf_part(const float *p, int n)
 {
-    __m512i a = _mm512_add_epi32(_mm512_load_si512(row), _mm512_set1_epi32(r));
-    __m512i b = _mm512_add_epi32(_mm512_load_si512(col), _mm512_set1_epi32(c));
-
-    return _mm512_mask_cmplt_epu32_mask(_mm512_cmplt_epu32_mask(a, _mm512_set1_epi32(rows)), b,
-                                        _mm512_set1_epi32(cols));
+    return vf_some_f32(p, (1u << n) - 1);
 }
 
-/* x[at[i]] in an image; run: at[i] = at[0] + i */
-MPC_FN mpc_vf vf_pick_f32(const float *x, const int *at, const int *row, const int *col, int r,
-                          int c, int rows, int cols, int run)
+MPC_FN mpc_vf vf_part_f16(const mpc_f16 *p, int n)
 {
-    __mmask16 in = vf_inside(row, col, r, c, rows, cols);
-
-    if (run)
-        return _mm512_maskz_loadu_ps(in, x + at[0]);
-    return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), in, _mm512_load_si512(at), x, 4);
+    return vf_some_f16(p, (1u << n) - 1);
 }
 
-/* 16-bit elements, which no instruction gathers. */
-MPC_FN __m256i vf_pick_words(const uint16_t *x, const int *at, __mmask16 in, int run)
+MPC_FN mpc_vf vf_part_bf16(const mpc_bf16 *p, int n)
 {
-    _Alignas(32) uint16_t w[MPC_VL];
-
-    if (run)
-        return _mm256_maskz_loadu_epi16(in, x + at[0]);
-    for (int i = 0; i < MPC_VL; i++)
-        w[i] = in >> i & 1 ? x[at[i]] : 0;
-    return _mm256_load_si256((const __m256i *)(const void *)w);
+    return vf_some_bf16(p, (1u << n) - 1);
 }
 
-MPC_FN mpc_vf vf_pick_f16(const mpc_f16 *x, const int *at, const int *row, const int *col, int r,
-                          int c, int rows, int cols, int run)
+/* bit i: 0 <= a[i] + add < limit */
+MPC_FN unsigned vf_below(const int *a, int add, int limit)
 {
-    __mmask16 in = vf_inside(row, col, r, c, rows, cols);
+    __m512i sum = _mm512_add_epi32(_mm512_load_si512(a), _mm512_set1_epi32(add));
 
-    return _mm512_cvtph_ps(vf_pick_words(x, at, in, run));
+    return _mm512_cmplt_epu32_mask(sum, _mm512_set1_epi32(limit));
 }
 
-MPC_FN mpc_vf vf_pick_bf16(const mpc_bf16 *x, const int *at, const int *row, const int *col, int r,
-                           int c, int rows, int cols, int run)
+/* x[at[i]] where bit i of `in` is set, else 0 and not read */
+MPC_FN mpc_vf vf_pick_f32(const float *x, const int *at, unsigned in)
 {
-    __mmask16 in = vf_inside(row, col, r, c, rows, cols);
-    __m512i w = _mm512_cvtepu16_epi32(vf_pick_words(x, at, in, run));
-
-    return _mm512_castsi512_ps(_mm512_slli_epi32(w, 16));
+    return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), (__mmask16)in, _mm512_load_si512(at), x,
+                                    4);
 }
+
+MPC_DEFINE_PICK(f16, mpc_f16, mpc_f16_to_f32)
+MPC_DEFINE_PICK(bf16, mpc_bf16, mpc_bf16_to_f32)
 
 /* r[i][j] <-> r[j][i]: pairs of floats, pairs of doubles, then quarters, each twice as far apart */
 MPC_FN void vf_transpose(mpc_vf r[MPC_VL])

@@ -98,6 +98,19 @@ MPC_FN mpc_vf vf_part_bf16(const mpc_bf16 *p, int n)
                     n > 2 ? mpc_bf16_to_f32(p[2]) : 0, 0};
 }
 
+/* bit i: 0 <= a[i] + add < limit */
+MPC_FN unsigned vf_below(const int *a, int add, int limit)
+{
+    unsigned in = 0;
+
+    for (int i = 0; i < MPC_VL; i++)
+        in |= ((unsigned)(a[i] + add) < (unsigned)limit ? 1u : 0u) << i;
+    return in;
+}
+
+MPC_DEFINE_SOME(f32, float, , vf_loadu)
+MPC_DEFINE_SOME(f16, mpc_f16, mpc_f16_to_f32, vf_load_f16)
+MPC_DEFINE_SOME(bf16, mpc_bf16, mpc_bf16_to_f32, vf_load_bf16)
 MPC_DEFINE_PICK(f32, float, )
 MPC_DEFINE_PICK(f16, mpc_f16, mpc_f16_to_f32)
 MPC_DEFINE_PICK(bf16, mpc_bf16, mpc_bf16_to_f32)
