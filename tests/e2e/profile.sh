@@ -29,12 +29,37 @@ done
 if command -v python3 >/dev/null; then
     python3 - $trace <<'PY' || fail "the trace is no trace"
 import json, sys
-events = json.load(open(sys.argv[1]))["traceEvents"]
-spans = [e for e in events if e["ph"] == "X"]
-assert all(e["ts"] >= 0 and e["dur"] >= 0 for e in spans)
-for thread in {e["tid"] for e in spans if e.get("cat")}:
-    row = sorted((e["ts"], e["ts"] + e["dur"]) for e in spans if e["tid"] == thread)
-    assert all(a[1] <= b[0] + 1e-3 for a, b in zip(row, row[1:])), "kernels of a thread overlap"
+trace = json.load(open(sys.argv[1]))
+events = trace["traceEvents"]
+assert set(trace) == {"displayTimeUnit", "traceEvents"} and trace["displayTimeUnit"] == "ms"
+number = lambda v: type(v) in (int, float) and v >= 0
+
+# Complete events with time, length and track in microseconds; metadata that names the process and every track.
+spans, names = [], {}
+for e in events:
+    assert type(e["name"]) is str and e["name"] and e["pid"] == 1 and type(e["tid"]) is int, e
+    if e["ph"] == "X":
+        assert number(e["ts"]) and number(e["dur"]), e
+        assert set(e) <= {"name", "ph", "ts", "dur", "pid", "tid", "cat", "args"}, e
+        spans.append(e)
+    else:
+        assert e["ph"] == "M" and list(e["args"]) == ["name"], e
+        assert (e["name"], e["tid"]) not in names, e
+        names[e["name"], e["tid"]] = e["args"]["name"]
+assert [k for k in names if k[0] == "process_name"] == [("process_name", 0)]
+assert {e["tid"] for e in spans} <= {tid for kind, tid in names if kind == "thread_name"}, "tracks without a name"
+
+# On a track, spans nest or follow each other; those of kernels never nest.
+for tid in {e["tid"] for e in spans}:
+    row = sorted((e for e in spans if e["tid"] == tid), key=lambda e: (e["ts"], -e["dur"]))
+    open_ends = []
+    for e in row:
+        end = e["ts"] + e["dur"]
+        while open_ends and open_ends[-1] <= e["ts"] + 1e-3:
+            open_ends.pop()
+        assert not open_ends or end <= open_ends[-1] + 1e-3, f"spans cross: {e}"
+        assert not open_ends or "cat" not in e, f"kernels of a thread overlap: {e}"
+        open_ends.append(end)
 PY
 fi
 
