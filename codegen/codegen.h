@@ -27,6 +27,9 @@ typedef struct CodegenOptions {
 /* The program of `plan` for the CPU. False: the plan has something that cannot be spelled; an error was
  * reported through diag. */
 bool codegen_c(FILE *out, const Plan *plan, const CodegenOptions *opt, Diag *diag);
+/* The text of each kernel's functions, comment included, by its number; NULL: it is never called. */
+const char **codegen_kernel_texts(Arena *arena, const Plan *plan, const CodegenOptions *opt,
+                                  Diag *diag);
 /* The memory plan as a program prints it under --plan (mpc --plan); full: no list is folded. */
 void codegen_plan(FILE *out, const Plan *plan, bool full);
 

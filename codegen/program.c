@@ -85,9 +85,9 @@ static void includes(Emit *e)
     }
 }
 
-bool codegen_c(FILE *out, const Plan *plan, const CodegenOptions *opt, Diag *diag)
+/* The names that the program's own parts have are taken. */
+static Emit emit_new(Arena *arena, const Plan *plan, const CodegenOptions *opt, Diag *diag)
 {
-    Arena *arena = arena_new();
     Emit e = {.arena = arena,
               .out = text_new(arena),
               .plan = plan,
@@ -109,6 +109,13 @@ bool codegen_c(FILE *out, const Plan *plan, const CodegenOptions *opt, Diag *dia
         names_reserve(&e.names, arena_printf(arena, "numbers_in_%d", i));
         names_reserve(&e.names, arena_printf(arena, "numbers_out_%d", i));
     }
+    return e;
+}
+
+bool codegen_c(FILE *out, const Plan *plan, const CodegenOptions *opt, Diag *diag)
+{
+    Arena *arena = arena_new();
+    Emit e = emit_new(arena, plan, opt, diag);
     units_make(&e);
     HostText host;
     GraphText *graphs = graphs_name(&e);
@@ -133,4 +140,20 @@ bool codegen_c(FILE *out, const Plan *plan, const CodegenOptions *opt, Diag *dia
     }
     arena_free(arena);
     return ok;
+}
+
+const char **codegen_kernel_texts(Arena *arena, const Plan *plan, const CodegenOptions *opt,
+                                  Diag *diag)
+{
+    Emit e = emit_new(arena, plan, opt, diag);
+    const char **texts = ARENA_ARRAY(arena, const char *, plan->nkernels + 1);
+    units_make(&e);
+    for (int i = 0; i < plan->nkernels; i++) {
+        e.out = text_new(arena);
+        if (e.units[i].ncalls > 0) {
+            unit_emit(&e, &e.units[i]);
+            texts[i] = e.out->at;
+        }
+    }
+    return texts;
 }

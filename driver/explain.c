@@ -19,7 +19,7 @@ typedef struct Totals {
 /* ---- what is shown ------------------------------------------------------------------------------- */
 
 /* Graphs that train; where there are none, those that evaluate. */
-static bool is_shown_graph(const Module *m, const Graph *g)
+bool explain_graph(const Module *m, const Graph *g)
 {
     bool trains = false;
     for (int i = 0; i < m->ngraphs; i++) {
@@ -28,7 +28,7 @@ static bool is_shown_graph(const Module *m, const Graph *g)
     return g->role == (trains ? GRAPH_Step : GRAPH_Eval);
 }
 
-static bool is_shown(const Node *n)
+bool explain_shows(const Node *n)
 {
     OpKind kind = op_info[n->op].kind;
     bool hidden = kind == KIND_Leaf || kind == KIND_Alias || kind == KIND_Move || kind == KIND_Mark;
@@ -36,18 +36,18 @@ static bool is_shown(const Node *n)
            !str_starts(n->why, WHY_UPDATE) && !(n->op == OP_cast && str_starts(n->why, WHY_CAST));
 }
 
-static bool is_made_cast(const Node *n)
+bool explain_is_cast(const Node *n)
 {
     return n->op == OP_cast && n->why != NULL && str_starts(n->why, WHY_CAST);
 }
 
 static bool is_cast_parameter(const Node *n)
 {
-    return is_made_cast(n) && n->in[0]->op == OP_arg &&
+    return explain_is_cast(n) && n->in[0]->op == OP_arg &&
            attrs_str(&n->in[0]->attrs, ATTR_param) != NULL;
 }
 
-static const char *class_name(const Node *n)
+const char *explain_class(const Node *n)
 {
     static const char *const name[] = {
         [CAST_None] = "none",     [CAST_Low] = "low",       [CAST_Float] = "f32",
@@ -57,7 +57,7 @@ static const char *class_name(const Node *n)
 }
 
 /* Type of the first floating operand, DT_none when there is none. */
-static DType operand_type(const Node *n)
+DType explain_from(const Node *n)
 {
     for (int i = 0; i < n->nin; i++) {
         if (dtype_info[n->in[i]->dtype].is_float) {
@@ -69,7 +69,7 @@ static DType operand_type(const Node *n)
 
 static const char *type_text(Arena *arena, const Node *n)
 {
-    DType in = operand_type(n);
+    DType in = explain_from(n);
     bool both = op_info[n->op].kind == KIND_Contract || in != n->dtype;
     const char *own = dtype_info[n->dtype].name;
     return both && in != DT_none ? arena_printf(arena, "%s -> %s", dtype_info[in].name, own) : own;
@@ -80,11 +80,11 @@ static Totals count(const Module *m)
     Totals t = {0};
     for (int i = 0; i < m->ngraphs; i++) {
         const Graph *g = m->graphs[i];
-        for (int k = 0; k < g->nnodes && is_shown_graph(m, g); k++) {
+        for (int k = 0; k < g->nnodes && explain_graph(m, g); k++) {
             bool read = is_cast_parameter(g->nodes[k]);
             t.reads += read;
-            t.casts += is_made_cast(g->nodes[k]) && !read;
-            t.ops[g->nodes[k]->dtype] += is_shown(g->nodes[k]);
+            t.casts += explain_is_cast(g->nodes[k]) && !read;
+            t.ops[g->nodes[k]->dtype] += explain_shows(g->nodes[k]);
         }
     }
     return t;
@@ -143,7 +143,7 @@ static bool has_masters(const Module *m)
 
 /* ---- text ---------------------------------------------------------------------------------------- */
 
-static void text_head(Text *t, const Module *m)
+void explain_head(Text *t, const Module *m)
 {
     text_printf(t, "precision  %s", precision_name(m->precision));
     const char *before = " (";
@@ -179,16 +179,16 @@ static int op_width(const Module *m)
     size_t width = strlen("cross_entropy");
     for (int i = 0; i < m->ngraphs; i++) {
         const Graph *g = m->graphs[i];
-        for (int k = 0; k < g->nnodes && is_shown_graph(m, g); k++) {
+        for (int k = 0; k < g->nnodes && explain_graph(m, g); k++) {
             const Node *n = g->nodes[k];
             size_t w = strlen(op_info[n->op].name) + (n->name != NULL ? 1 + strlen(n->name) : 0);
-            width = is_shown(n) && w > width ? w : width;
+            width = explain_shows(n) && w > width ? w : width;
         }
     }
     return width > 40 ? 40 : (int)width;
 }
 
-static void text_totals(Text *t, const Module *m, const PassCounts *counts)
+void explain_totals(Text *t, const Module *m, const PassCounts *counts)
 {
     Totals totals = count(m);
     const char *before = "";
@@ -218,24 +218,24 @@ void explain_text(FILE *out, const Module *m, const PassCounts *counts)
     Arena *arena = arena_new();
     Text *t = text_new(arena);
     int width = op_width(m), shown = 0;
-    text_head(t, m);
+    explain_head(t, m);
     text_printf(t, "line  %-*s  %-11s  why\n", width, "op", "type");
     for (int i = 0; i < m->ngraphs; i++) {
-        shown += is_shown_graph(m, m->graphs[i]);
+        shown += explain_graph(m, m->graphs[i]);
     }
     for (int i = 0; i < m->ngraphs; i++) {
         const Graph *g = m->graphs[i];
-        if (is_shown_graph(m, g) && shown > 1) {
+        if (explain_graph(m, g) && shown > 1) {
             text_printf(t, "@%s\n", g->name);
         }
-        for (int k = 0; k < g->nnodes && is_shown_graph(m, g); k++) {
-            if (is_shown(g->nodes[k])) {
+        for (int k = 0; k < g->nnodes && explain_graph(m, g); k++) {
+            if (explain_shows(g->nodes[k])) {
                 text_op(t, g->nodes[k], width);
             }
         }
     }
     text_putc(t, '\n');
-    text_totals(t, m, counts);
+    explain_totals(t, m, counts);
     text_write(t, out);
     arena_free(arena);
 }
@@ -255,8 +255,8 @@ static void json_op(Text *t, const Graph *g, const Node *n)
     json_field(t, "name", n->name);
     json_field(t, "op", op_info[n->op].name);
     json_field(t, "type", dtype_info[n->dtype].name);
-    json_field(t, "from", operand_type(n) != DT_none ? dtype_info[operand_type(n)].name : "");
-    json_field(t, "class", class_name(n));
+    json_field(t, "from", explain_from(n) != DT_none ? dtype_info[explain_from(n)].name : "");
+    json_field(t, "class", explain_class(n));
     json_field(t, "why", n->why);
     json_field(t, "graph", g->name);
     text_putc(t, '}');
@@ -275,8 +275,8 @@ void explain_json(FILE *out, const Module *m, const PassCounts *counts)
     text_puts(t, ",\n\"ops\": [");
     for (int i = 0; i < m->ngraphs; i++) {
         const Graph *g = m->graphs[i];
-        for (int k = 0; k < g->nnodes && is_shown_graph(m, g); k++) {
-            if (is_shown(g->nodes[k])) {
+        for (int k = 0; k < g->nnodes && explain_graph(m, g); k++) {
+            if (explain_shows(g->nodes[k])) {
                 text_puts(t, before);
                 json_op(t, g, g->nodes[k]);
                 before = ",\n  ";

@@ -36,6 +36,7 @@ typedef struct Job {
     PassCounts counts;
     Toolchain tools;
     Cpu cpu;
+    ExplainPage *page; /* --explain=html */
     double start;
 } Job;
 
@@ -204,8 +205,10 @@ static bool explain(Job *j)
     }
     if (j->opt.explain == EXPLAIN_text) {
         explain_text(stdout, j->m, &j->counts);
-    } else {
+    } else if (j->opt.explain == EXPLAIN_json) {
         explain_json(stdout, j->m, &j->counts);
+    } else {
+        j->page = explain_page(j->arena, j->m, &j->counts);
     }
     return true;
 }
@@ -267,9 +270,9 @@ static const char *default_output(Job *j)
     return arena_strndup(j->arena, base, dot != NULL ? (size_t)(dot - base) : strlen(base));
 }
 
-static bool make_c(Job *j, const Plan *plan, FILE *to)
+static CodegenOptions codegen_options(Job *j)
 {
-    const CodegenOptions opt = {
+    return (CodegenOptions){
         .version = MPC_VERSION,
         .command = arena_printf(j->arena, "mpc %s -o %s", j->m->source, j->m->name),
         .home = home_folder(j),
@@ -277,7 +280,24 @@ static bool make_c(Job *j, const Plan *plan, FILE *to)
         .needs = j->cpu.needs,
         .isa = j->cpu.isa,
     };
+}
+
+static bool make_c(Job *j, const Plan *plan, FILE *to)
+{
+    const CodegenOptions opt = codegen_options(j);
     return codegen_c(to, plan, &opt, j->diag);
+}
+
+static int make_page(Job *j, const Plan *plan)
+{
+    const CodegenOptions opt = codegen_options(j);
+    const char **texts = codegen_kernel_texts(j->arena, plan, &opt, j->diag);
+    FILE *f = output_open(j);
+    if (f == NULL) {
+        return STATUS_failed;
+    }
+    explain_page_write(f, j->page, plan, texts);
+    return output_done(j, f);
 }
 
 static int make_program(Job *j, const Plan *plan)
@@ -336,7 +356,7 @@ static int back(Job *j)
         dot_print(out, j->m);
         return print_text(j, out);
     }
-    if ((o->emit == EMIT_none && o->plan == PLAN_no) || o->emit == EMIT_ir) {
+    if ((o->emit == EMIT_none && o->plan == PLAN_no && j->page == NULL) || o->emit == EMIT_ir) {
         FILE *f = o->emit == EMIT_ir ? output_open(j) : stdout;
         if (f == NULL) {
             return STATUS_failed;
@@ -362,6 +382,9 @@ static int back(Job *j)
     stage(j, "plan");
     if (o->plan != PLAN_no) {
         codegen_plan(stdout, plan, o->plan == PLAN_full);
+    }
+    if (j->page != NULL) {
+        return make_page(j, plan);
     }
     if (o->emit == EMIT_none) {
         return STATUS_done;
@@ -392,7 +415,8 @@ static bool find_tools(Job *j)
         return toolchain_can_write(o->output != NULL ? o->output : default_output(j)) &&
                toolchain_find(&j->tools, j->arena) && toolchain_cpu(&j->tools, o->cpu, &j->cpu);
     }
-    if (o->emit == EMIT_c || o->emit == EMIT_kernels || o->plan != PLAN_no) {
+    if (o->emit == EMIT_c || o->emit == EMIT_kernels || o->plan != PLAN_no ||
+        o->explain == EXPLAIN_html) {
         return (str_eq(o->cpu, "native") || toolchain_find(&j->tools, j->arena)) &&
                toolchain_cpu(&j->tools, o->cpu, &j->cpu);
     }

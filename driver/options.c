@@ -153,9 +153,10 @@ static bool set(Arena *a, Options *o, const OptionRow *r, const char *value)
         return i >= 0;
     case OPT_define: return define(a, o, value);
     case OPT_explain:
-        i = value == NULL ? 0
-                          : one_of("--explain", value, (const char *const[]){"text", "json"}, 2);
-        o->explain = i == 1 ? EXPLAIN_json : EXPLAIN_text;
+        i = value == NULL
+                ? 0
+                : one_of("--explain", value, (const char *const[]){"text", "json", "html"}, 3);
+        o->explain = i == 1 ? EXPLAIN_json : i == 2 ? EXPLAIN_html : EXPLAIN_text;
         return i >= 0;
     case OPT_plan:
         i = value == NULL ? 0 : one_of("--plan", value, (const char *const[]){"full"}, 1);
@@ -274,9 +275,12 @@ bool options_parse(Arena *a, Options *o, int argc, char **argv)
         }
         i += used;
     }
+    if (o->explain == EXPLAIN_html && o->emit_given) {
+        return usage("--explain=html is a page of its own, without --emit");
+    }
     bool views = o->explain != EXPLAIN_no || o->plan != PLAN_no || o->dump_after != NULL ||
                  o->stop_after != NULL;
-    if (views && o->output == NULL && !o->emit_given) {
+    if ((views && o->output == NULL && !o->emit_given) || o->explain == EXPLAIN_html) {
         o->emit = EMIT_none;
     }
     return true;

@@ -45,7 +45,7 @@ typedef enum EmitKind {
     EMIT_none /* only what --explain or --dump-after print */
 } EmitKind;
 
-typedef enum ExplainKind { EXPLAIN_no, EXPLAIN_text, EXPLAIN_json } ExplainKind;
+typedef enum ExplainKind { EXPLAIN_no, EXPLAIN_text, EXPLAIN_json, EXPLAIN_html } ExplainKind;
 
 typedef enum PlanView { PLAN_no, PLAN_folded, PLAN_full } PlanView;
 

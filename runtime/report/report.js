@@ -1,24 +1,6 @@
-"use strict";
-/* report.js: draws the page from the JSON in #run. No library, nothing is fetched. Text reaches the page only by
- * textContent. */
+/* report.js: draws the page from the JSON in #run. */
 (() => {
 const run = JSON.parse(document.getElementById("run").textContent);
-const byId = id => document.getElementById(id);
-
-function make(tag, attributes = {}, ...children) {
-  const e = document.createElement(tag);
-  for (const [k, v] of Object.entries(attributes))
-    k === "class" ? e.className = v : k.startsWith("on") ? e.addEventListener(k.slice(2), v) : e.setAttribute(k, v);
-  e.append(...children.filter(c => c !== null && c !== undefined));
-  return e;
-}
-function draw(tag, attributes, text) {
-  const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [k, v] of Object.entries(attributes)) e.setAttribute(k, v);
-  if (text !== undefined) e.textContent = text;
-  return e;
-}
-
 /* ---- numbers as text ---- */
 
 const finite = v => typeof v === "number" && isFinite(v);
@@ -51,22 +33,6 @@ function duration(s) {
   if (s < 3600) return Math.floor(s / 60) + " min " + Math.round(s % 60) + " s";
   return Math.floor(s / 3600) + " h " + Math.round(s % 3600 / 60) + " min";
 }
-
-/* ---- theme ---- */
-
-function store(value) {
-  try { return value === undefined ? localStorage.getItem("mpc-theme") : localStorage.setItem("mpc-theme", value); }
-  catch { return null; } /* a file without storage keeps the system's */
-}
-const dark = () => document.documentElement.dataset.theme === "dark" ||
-  (!document.documentElement.dataset.theme && matchMedia("(prefers-color-scheme: dark)").matches);
-const wished = /[?#&]theme=(light|dark)/.exec(location.href)?.[1] || store();
-if (wished === "light" || wished === "dark") document.documentElement.dataset.theme = wished;
-byId("theme").addEventListener("click", () => {
-  const to = dark() ? "light" : "dark";
-  document.documentElement.dataset.theme = to;
-  store(to);
-});
 
 /* ---- scales and ticks ---- */
 
