@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "ir/base/text.h"
 #include "ir/plan.h"
 
 /* Instruction sets that contractions exist for; the numbers of runtime/abi/gemm_params.h. */
@@ -22,6 +23,7 @@ typedef struct CodegenOptions {
     const char *needs;   /* features, by a space: "avx2 fma f16c"; "" for any CPU */
     int isa;             /* CpuLevel that the plan was made for */
     bool gpu;            /* the program can run on a GPU, too */
+    int gpu_images;      /* GpuCode's that follow its text */
 } CodegenOptions;
 
 /* The program of `plan` for the CPU. False: the plan has something that cannot be spelled; an error was
@@ -30,6 +32,15 @@ bool codegen_c(FILE *out, const Plan *plan, const CodegenOptions *opt, Diag *dia
 /* The text of each kernel's functions, comment included, by its number; NULL: it is never called. */
 const char **codegen_kernel_texts(Arena *arena, const Plan *plan, const CodegenOptions *opt,
                                   Diag *diag);
+/* The kernels compiled for one architecture of GPUs. */
+typedef struct GpuCode {
+    int arch; /* 90: sm_90, or PTX of compute_90 */
+    bool ptx;
+    const unsigned char *data;
+    size_t bytes;
+} GpuCode;
+/* What follows the text of a program with gpu_images, for the C compiler. */
+void codegen_gpu_images(Text *t, const GpuCode *images, int n);
 /* The memory plan as a program prints it under --plan (mpc --plan); full: no list is folded. */
 void codegen_plan(FILE *out, const Plan *plan, bool full);
 

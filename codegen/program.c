@@ -96,11 +96,11 @@ static Emit emit_new(Arena *arena, const Plan *plan, const CodegenOptions *opt, 
               .target = &target_c,
               .diag = diag};
     e.names = names_new(arena, NULL, false);
-    static const char *const words[] = {"run",       "refresh",   "evaluate",    "options",
-                                        "data",      "sets",      "loaders",     "label_checks",
-                                        "tensors",   "plan",      "modules",     "kernels",
-                                        "variables", "predict",   "prediction",  "predict_needs",
-                                        "functions", "plan_rows", "plan_graphs", "graph_rows"};
+    static const char *const words[] = {
+        "run",         "refresh",      "evaluate",   "options",       "data",       "sets",
+        "loaders",     "label_checks", "tensors",    "plan",          "modules",    "kernels",
+        "variables",   "predict",      "prediction", "predict_needs", "functions",  "plan_rows",
+        "plan_graphs", "graph_rows",   "gpu",        "gpu_images",    "gpu_kernels"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         names_reserve(&e.names, words[i]);
     }
@@ -108,6 +108,9 @@ static Emit emit_new(Arena *arena, const Plan *plan, const CodegenOptions *opt, 
         names_reserve(&e.names, arena_printf(arena, "launches_%d", i));
         names_reserve(&e.names, arena_printf(arena, "numbers_in_%d", i));
         names_reserve(&e.names, arena_printf(arena, "numbers_out_%d", i));
+    }
+    for (int i = 0; i < opt->gpu_images; i++) {
+        names_reserve(&e.names, arena_printf(arena, "gpu_image_%d", i));
     }
     return e;
 }

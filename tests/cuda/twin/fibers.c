@@ -47,7 +47,7 @@ static void context_make(Context *c, unsigned char *stack, void (*entry)(void))
 {
     void **top = (void **)(void *)(stack + STACK);
     *--top = NULL; /* the alignment that a call leaves */
-    *--top = (void *)entry;
+    memcpy(--top, &entry, sizeof *top);
     top -= 6;
     memset(top, 0, 6 * sizeof *top);
     *c = top;
@@ -77,9 +77,21 @@ static void context_switch(Context *from, const Context *to)
 }
 #endif
 
+/* Asynchronous copies of a thread, oldest first; `group` counts what it has committed. */
+enum { COPIES = 64 };
+typedef struct Copies {
+    struct {
+        unsigned char *to;
+        const unsigned char *from;
+        int group;
+    } copy[COPIES];
+    int n, group;
+} Copies;
+
 typedef struct Fiber {
     Context context;
     unsigned char *stack; /* NULL: not begun */
+    Copies copies;
 } Fiber;
 
 typedef struct Warp {
@@ -199,7 +211,7 @@ const TwinWords *twin_meet(const uint32_t *mine, int n, int line)
     if (w->alive != TWIN_WARP)
         twin_fault("meets its warp at line %d, which has %d threads left", line, w->alive);
     w->line = line;
-    memcpy(w->words[turn][lane], mine, (size_t)n * sizeof *mine);
+    memcpy(w->words[turn][lane].word, mine, (size_t)n * sizeof *mine);
     if (++w->met < TWIN_WARP) {
         wait_here(line);
         return w->words[turn];
@@ -214,6 +226,40 @@ const TwinWords *twin_meet(const uint32_t *mine, int n, int line)
     }
     return w->words[turn];
 }
+
+/* ---- asynchronous copies ---- */
+
+void twin_copy_async(void *shared, const void *from)
+{
+    Copies *c = &state.fiber[twin_now.thread].copies;
+    if (c->n == COPIES)
+        twin_fault("has %d asynchronous copies under way", COPIES);
+    memset(shared, 0xff, 16);
+    c->copy[c->n].to = shared;
+    c->copy[c->n].from = from;
+    c->copy[c->n++].group = c->group;
+}
+
+void twin_copy_commit(void)
+{
+    state.fiber[twin_now.thread].copies.group++;
+}
+
+void twin_copy_wait(int left)
+{
+    static const unsigned char zeros[16];
+    Copies *c = &state.fiber[twin_now.thread].copies;
+    int kept = 0;
+    for (int i = 0; i < c->n; i++) {
+        if (c->copy[i].group < c->group - left)
+            memcpy(c->copy[i].to, c->copy[i].from ? c->copy[i].from : zeros, 16);
+        else
+            c->copy[kept++] = c->copy[i];
+    }
+    c->n = kept;
+}
+
+/* ---- ends ---- */
 
 static void leave(void)
 {
@@ -286,8 +332,10 @@ static void run_block(unsigned number)
     poison_shared(l);
     state.alive = l->threads;
     state.n_waiting = 0;
-    for (unsigned i = 0; i < l->threads; i++)
+    for (unsigned i = 0; i < l->threads; i++) {
         state.fiber[i].stack = NULL;
+        state.fiber[i].copies.n = state.fiber[i].copies.group = 0;
+    }
     for (unsigned i = 0; i < l->threads; i += TWIN_WARP) {
         Warp *w = &state.warp[i / TWIN_WARP];
         w->alive = l->threads - i < TWIN_WARP ? (int)(l->threads - i) : TWIN_WARP;

@@ -31,8 +31,22 @@ extern unsigned char twin_dynamic_shared[TWIN_DYNAMIC_SHARED];
 void twin_barrier(int line);
 
 /* All lanes of the warp meet: each shows n words, and sees those of the others until the meeting after next. */
-typedef uint32_t TwinWords[TWIN_WORDS];
+typedef struct TwinWords {
+    uint32_t word[TWIN_WORDS];
+} TwinWords;
 const TwinWords *twin_meet(const uint32_t *mine, int n, int line);
+
+/* cp.async: 16 bytes to shared memory (zeros from NULL), which arrive when their group is waited for, not before. */
+void twin_copy_async(void *shared, const void *from);
+void twin_copy_commit(void);
+void twin_copy_wait(int left); /* until all but the `left` newest groups of this thread are there */
+
+/* What device.cuh makes of a kernel; its symbol is NAME_kernel_twin. */
+typedef struct TwinKernel {
+    void (*body)(const void *args);
+    size_t args_bytes;
+    int threads; /* the most that a block may have */
+} TwinKernel;
 
 /* Ends the program with the kernel, the block, the thread and what it did. */
 _Noreturn void twin_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
