@@ -164,12 +164,14 @@ static void remove_folder(const char *folder)
 
 Result nvrtcCompileProgram(Program *p, int n, const char *const *options)
 {
-    char folder[] = "/tmp/twin.XXXXXX", source[64], object[64], log[64], includes[64];
+    const char *place = getenv("TMPDIR");
+    char folder[1024], source[1100], object[1100], log[1100], includes[1100];
     const char *cc = getenv("TWIN_CC"), *twin = getenv("TWIN_INCLUDE"),
                *more = getenv("TWIN_CFLAGS");
     const char *argv[64];
     char *flags = copy(more ? more : ""), *rest = flags;
     int argc = 0;
+    snprintf(folder, sizeof folder, "%s/twin.XXXXXX", place && place[0] ? place : P_tmpdir);
     if (!mkdtemp(folder) || !write_sources(p, folder))
         return OUT_OF_MEMORY;
     snprintf(source, sizeof source, "%s/kernels.c", folder);
