@@ -447,8 +447,8 @@ static CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, u
 {
     BEGIN(cuLaunchKernel);
     if (grid_x == 0 || grid_y == 0 || grid_z == 0 || grid_y > 65535 || grid_z > 65535 ||
-        block_x == 0 || block_x % TWIN_WARP != 0 || block_y != 1 || block_z != 1 ||
-        (int)block_x > f->kernel->threads || (int)shared_bytes > f->most_shared || extra)
+        block_x == 0 || block_y != 1 || block_z != 1 || (int)block_x > f->kernel->threads ||
+        (int)shared_bytes > f->most_shared || extra)
         return INVALID_VALUE;
     Work w = {.kind = WORK_kernel,
               .function = f,

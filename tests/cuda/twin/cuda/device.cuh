@@ -4,6 +4,7 @@
 #define MPC_DEVICE_CUH
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
