@@ -35,6 +35,7 @@ Body body_new(Emit *e, Unit *u)
     Body b = {.e = e, .u = u, .k = &u->k, .names = names_new(e->arena, &u->names, true)};
     b.value = ARENA_ARRAY(e->arena, Spelling, n + 1);
     b.local = ARENA_ARRAY(e->arena, const char *, n + 1);
+    b.place = ARENA_ARRAY(e->arena, const char *, n + 1);
     b.needed = ARENA_ARRAY(e->arena, bool, n + 1);
     b.depth = ARENA_ARRAY(e->arena, int, n + 1);
     b.stage = ARENA_ARRAY(e->arena, int, n + 1);
@@ -218,7 +219,7 @@ const char *body_wide(Body *b, int s)
         if (v->narrow == NULL) {
             ICE("%s: scalar %d is used before it is computed", b->u->name, s);
         }
-        return b->e->target->widen(b->e->arena, scalar(b, s)->dtype, v->narrow);
+        return widened(b->e->arena, scalar(b, s)->dtype, v->narrow);
     }
     return v->atomic ? v->wide : arena_printf(b->e->arena, "(%s)", v->wide);
 }
@@ -241,12 +242,12 @@ const char *body_memory(Body *b, int s, DType dt)
         if (from == dt && !is_alias(b, s) && b->value[s].narrow != NULL) {
             return b->value[s].narrow;
         }
-        return b->e->target->narrow(b->e->arena, dt, wide_type(from), body_bare(b, s));
+        return narrowed(b->e->arena, dt, wide_type(from), body_bare(b, s));
     }
     if (from == dt || (dt == DT_f32 && dtype_is_low(from))) {
         return body_bare(b, s);
     }
-    return b->e->target->narrow(b->e->arena, dt, wide_type(from), body_bare(b, s));
+    return narrowed(b->e->arena, dt, wide_type(from), body_bare(b, s));
 }
 
 void body_store(Body *b, const KOutput *out)
@@ -309,7 +310,7 @@ static const char *spelled(Body *b, const Scalar *v, DType arithmetic)
             text_puts(t, body_wide(b, v->in[*s - 'a']));
         } else if (n > 4 && strncmp(s, "mpc_", 4) == 0) {
             text_putn(t, s, (size_t)n);
-            text_puts(t, b->e->target->function_suffix(arithmetic));
+            text_puts(t, function_suffix(arithmetic));
         } else if (n == 5 && strncmp(s, "MPC_C", 5) == 0) {
             text_printf(t, "(%s)", wide_ctype(arithmetic));
         } else {
@@ -419,7 +420,7 @@ static void bind_wide(Body *b, int s, const char *text, bool must)
 static void bind_narrow(Body *b, int s, const char *text, bool must)
 {
     DType dt = scalar(b, s)->dtype;
-    const char *wide = b->e->target->widen(b->e->arena, dt, text);
+    const char *wide = widened(b->e->arena, dt, text);
     if (b->narrow_uses[s] == 0) {
         bind_wide(b, s, wide, must);
         return;
@@ -428,7 +429,7 @@ static void bind_narrow(Body *b, int s, const char *text, bool must)
         const char *name = body_name(b, s);
         ln(b->e, "const %s %s = %s;", memory_ctype(dt), name, text);
         text = name;
-        wide = b->e->target->widen(b->e->arena, dt, text);
+        wide = widened(b->e->arena, dt, text);
     }
     b->value[s] = (Spelling){.wide = wide, .narrow = text, .atomic = true};
 }
@@ -436,9 +437,9 @@ static void bind_narrow(Body *b, int s, const char *text, bool must)
 static void define_load(Body *b, int s)
 {
     const Scalar *v = scalar(b, s);
-    const char *element = body_element(b, &v->at);
+    const char *element = b->place[s] != NULL ? b->place[s] : body_element(b, &v->at);
     /* the store of another output must not come between this load and its use */
-    bool must = b->u->written[b->u->shared[v->at.operand]];
+    bool must = b->place[s] == NULL && b->u->written[b->u->shared[v->at.operand]];
     if (dtype_is_low(v->dtype)) {
         bind_narrow(b, s, element, must);
     } else {
@@ -457,7 +458,7 @@ static void define_op(Body *b, int s)
     } else if (keeps_type[v->op]) {
         bind_wide(b, s, text, false);
     } else {
-        bind_narrow(b, s, b->e->target->narrow(b->e->arena, v->dtype, DT_f32, text), false);
+        bind_narrow(b, s, narrowed(b->e->arena, v->dtype, DT_f32, text), false);
     }
 }
 
@@ -465,7 +466,7 @@ static void define_cast(Body *b, int s)
 {
     const Scalar *v = scalar(b, s);
     DType from = wide_type(scalar(b, v->in[0])->dtype);
-    const char *text = b->e->target->narrow(b->e->arena, v->dtype, from, body_bare(b, v->in[0]));
+    const char *text = narrowed(b->e->arena, v->dtype, from, body_bare(b, v->in[0]));
     if (dtype_is_low(v->dtype)) {
         bind_narrow(b, s, text, false);
     } else {

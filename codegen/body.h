@@ -26,6 +26,7 @@ typedef struct Body {
     const char *letter[MAX_RANK]; /* short form for names of values: "i" */
     int depth_of[MAX_RANK];       /* of each axis' loop, from 0 */
     Spelling *value;              /* by scalar */
+    const char **place;           /* of a load: where it has been put; NULL: in memory */
     const char **local;           /* name once given */
     bool *needed;
     int *depth, *wide_uses, *narrow_uses;

@@ -23,24 +23,27 @@ typedef struct CodegenOptions {
     const char *needs;   /* features, by a space: "avx2 fma f16c"; "" for any CPU */
     int isa;             /* CpuLevel that the plan was made for */
     bool gpu;            /* the program can run on a GPU, too */
-    int gpu_images;      /* GpuCode's that follow its text */
+    int gpu_images;      /* GpuImage's that follow its text */
 } CodegenOptions;
 
 /* The program of `plan` for the CPU. False: the plan has something that cannot be spelled; an error was
  * reported through diag. */
 bool codegen_c(FILE *out, const Plan *plan, const CodegenOptions *opt, Diag *diag);
+/* Its kernels in CUDA C: what `codegen_c` with opt->gpu calls by the same names. */
+bool codegen_cuda(FILE *out, const Plan *plan, const CodegenOptions *opt, Diag *diag);
 /* The text of each kernel's functions, comment included, by its number; NULL: it is never called. */
 const char **codegen_kernel_texts(Arena *arena, const Plan *plan, const CodegenOptions *opt,
                                   Diag *diag);
-/* The kernels compiled for one architecture of GPUs. */
-typedef struct GpuCode {
-    int arch; /* 90: sm_90, or PTX of compute_90 */
+/* The kernels compiled for one architecture of GPUs: a cubin, or PTX, which the driver of a later GPU compiles. */
+typedef struct GpuImage {
+    int arch; /* 90: sm_90, or compute_90 */
     bool ptx;
-    const unsigned char *data;
+    char *data; /* of malloc; PTX ends in 0, which counts */
     size_t bytes;
-} GpuCode;
+    char *log; /* of malloc: what the compiler said, or NULL */
+} GpuImage;
 /* What follows the text of a program with gpu_images, for the C compiler. */
-void codegen_gpu_images(Text *t, const GpuCode *images, int n);
+void codegen_gpu_images(Text *t, const GpuImage *images, int n);
 /* The memory plan as a program prints it under --plan (mpc --plan); full: no list is folded. */
 void codegen_plan(FILE *out, const Plan *plan, bool full);
 

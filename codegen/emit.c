@@ -258,3 +258,37 @@ const char *wide_ctype(DType dt)
 {
     return dt == DT_bool ? "bool" : dtype_info[wide_type(dt)].ctype;
 }
+
+const char *widened(Arena *a, DType dt, const char *element)
+{
+    return dtype_is_low(dt) ? arena_printf(a, "mpc_%s_to_f32(%s)", dtype_info[dt].name, element)
+                            : element;
+}
+
+const char *narrowed(Arena *a, DType dt, DType from, const char *value)
+{
+    if (dtype_is_low(dt)) {
+        if (from == DT_f32) {
+            return arena_printf(a, "mpc_f32_to_%s(%s)", dtype_info[dt].name, value);
+        }
+        /* every integer below 2^53 is exact in double, and rounded once from there */
+        return arena_printf(a, "mpc_f64_to_%s(%s)", dtype_info[dt].name, value);
+    }
+    if (dt == DT_bool) {
+        return from == DT_bool ? value : arena_printf(a, "(%s) != 0", value);
+    }
+    if (dtype_info[dt].is_int && dtype_info[from].is_float) {
+        if (from == DT_f64 && dt != DT_i64) {
+            return arena_printf(a, "(%s)mpc_f64_to_i64(%s)", dtype_info[dt].ctype, value);
+        }
+        return arena_printf(a, "mpc_%s_to_%s(%s)", dtype_info[from].name, dtype_info[dt].name,
+                            value);
+    }
+    bool simple = strpbrk(value, " ?") == NULL;
+    return arena_printf(a, simple ? "(%s)%s" : "(%s)(%s)", dtype_info[dt].ctype, value);
+}
+
+const char *function_suffix(DType dt)
+{
+    return dt == DT_f32 ? "" : dt == DT_f64 ? "_f64" : "_i64";
+}

@@ -74,5 +74,9 @@ bool text_mentions(const Text *t, const char *word); /* as a C identifier that i
 DType wide_type(DType dt);          /* in which its arithmetic is done: f32 for the low ones */
 const char *memory_ctype(DType dt); /* "mpc_f16" */
 const char *wide_ctype(DType dt);   /* "float" */
+/* What an element in memory is in arithmetic, and back: "mpc_f16_to_f32(x[i])". */
+const char *widened(Arena *a, DType dt, const char *element);
+const char *narrowed(Arena *a, DType dt, DType from, const char *value);
+const char *function_suffix(DType dt); /* of the functions in the op table: "_f64" */
 
 #endif

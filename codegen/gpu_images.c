@@ -20,15 +20,15 @@ static void literal(Text *t, const unsigned char *data, size_t n)
     text_puts(t, n > 0 ? "\";\n" : "    \"\";\n");
 }
 
-void codegen_gpu_images(Text *t, const GpuCode *images, int n)
+void codegen_gpu_images(Text *t, const GpuImage *images, int n)
 {
     Arena *a = t->arena;
     size_t *sizes = ARENA_ARRAY(a, size_t, n + 1);
     for (int i = 0; i < n; i++) {
         uLongf bytes = compressBound(images[i].bytes);
         unsigned char *deflated = arena_alloc(a, bytes);
-        if (compress2(deflated, &bytes, images[i].data, images[i].bytes, Z_BEST_COMPRESSION) !=
-            Z_OK) {
+        if (compress2(deflated, &bytes, (const unsigned char *)images[i].data, images[i].bytes,
+                      Z_BEST_COMPRESSION) != Z_OK) {
             ICE("zlib cannot deflate %zu bytes", images[i].bytes);
         }
         sizes[i] = bytes;

@@ -18,6 +18,21 @@ static const char *const reserved[] = {
     "isfinite", "isnormal", "isgreater",    "isless",        "signbit",  "assert", "fpclassify",
 };
 
+/* And what C++ adds: a kernel is CUDA C, too. */
+static const char *const of_cpp[] = {
+    "alignof",     "and",       "and_eq",    "bitand",
+    "bitor",       "catch",     "class",     "compl",
+    "concept",     "consteval", "constexpr", "constinit",
+    "const_cast",  "decltype",  "delete",    "dynamic_cast",
+    "explicit",    "export",    "friend",    "mutable",
+    "namespace",   "new",       "noexcept",  "not",
+    "not_eq",      "operator",  "or",        "or_eq",
+    "private",     "protected", "public",    "requires",
+    "static_cast", "template",  "this",      "throw",
+    "try",         "typeid",    "typename",  "using",
+    "virtual",     "xor",       "xor_eq",    "reinterpret_cast",
+};
+
 /* Functions and types of the headers that an emitted program includes; a local variable may hide them. */
 static const char *const library[] = {
     "abort",       "abs",       "acos",        "acosh",    "alloca",   "asin",      "asinh",
@@ -45,10 +60,11 @@ static const char *const library[] = {
 
 /* What emitted functions call their own variables; kernels and buffers must not hide them. */
 static const char *const local_words[] = {
-    "a",        "arena",   "args", "b",    "batch", "calls",  "col",  "cut",    "done",
-    "end",      "first",   "g",    "hi",   "i",     "j",      "k",    "lo",     "means",
-    "measured", "metrics", "n",    "p",    "packs", "q",      "r",    "result", "row",
-    "s",        "seed",    "t",    "tile", "u",     "values", "vars", "w",
+    "a",     "arena",  "args", "b",   "batch",  "at",       "block",   "calls", "col",
+    "cut",   "done",   "e",    "end", "first",  "g",        "hi",      "i",     "j",
+    "k",     "lane",   "left", "lo",  "means",  "measured", "metrics", "n",     "p",
+    "packs", "part",   "q",    "r",   "result", "row",      "run",     "s",     "seed",
+    "t",     "thread", "tile", "u",   "values", "vars",     "w",       "warp",
 };
 
 static bool is_taken(const Names *n, const char *name)
@@ -126,6 +142,7 @@ const char *names_take(Names *n, const char *wanted)
         name = arena_strndup(n->arena, name, 48);
     }
     if (is_listed(reserved, sizeof reserved / sizeof *reserved, name) ||
+        is_listed(of_cpp, sizeof of_cpp / sizeof *of_cpp, name) ||
         (!n->local && is_listed(library, sizeof library / sizeof *library, name)) ||
         str_starts(name, "mpc_") || str_starts(name, "Mpc") || str_starts(name, "vf_")) {
         name = arena_printf(n->arena, "my_%s", name);

@@ -85,15 +85,15 @@ static void includes(Emit *e)
     }
 }
 
-/* The names that the program's own parts have are taken. */
-static Emit emit_new(Arena *arena, const Plan *plan, const CodegenOptions *opt, Diag *diag)
+Emit program_open(const Plan *plan, const CodegenOptions *opt, const Target *target, Diag *diag)
 {
+    Arena *arena = arena_new();
     Emit e = {.arena = arena,
               .out = text_new(arena),
               .plan = plan,
               .m = plan->module,
               .opt = opt,
-              .target = &target_c,
+              .target = target,
               .diag = diag};
     e.names = names_new(arena, NULL, false);
     static const char *const words[] = {
@@ -112,14 +112,23 @@ static Emit emit_new(Arena *arena, const Plan *plan, const CodegenOptions *opt, 
     for (int i = 0; i < opt->gpu_images; i++) {
         names_reserve(&e.names, arena_printf(arena, "gpu_image_%d", i));
     }
+    units_make(&e);
     return e;
+}
+
+bool program_close(Emit *e, FILE *out)
+{
+    bool ok = text_write(e->out, out);
+    if (!ok) {
+        diag_error(e->diag, loc_none(), "the text could not be written");
+    }
+    arena_free(e->arena);
+    return ok;
 }
 
 bool codegen_c(FILE *out, const Plan *plan, const CodegenOptions *opt, Diag *diag)
 {
-    Arena *arena = arena_new();
-    Emit e = emit_new(arena, plan, opt, diag);
-    units_make(&e);
+    Emit e = program_open(plan, opt, &target_c, diag);
     HostText host;
     GraphText *graphs = graphs_name(&e);
     host_name(&e, &host, graphs);
@@ -137,26 +146,21 @@ bool codegen_c(FILE *out, const Plan *plan, const CodegenOptions *opt, Diag *dia
     graphs_emit(&e, &host);
     hosts_emit(&e, &host);
     tables_emit(&e, &host);
-    bool ok = text_write(e.out, out);
-    if (!ok) {
-        diag_error(diag, loc_none(), "the C text could not be written");
-    }
-    arena_free(arena);
-    return ok;
+    return program_close(&e, out);
 }
 
 const char **codegen_kernel_texts(Arena *arena, const Plan *plan, const CodegenOptions *opt,
                                   Diag *diag)
 {
-    Emit e = emit_new(arena, plan, opt, diag);
+    Emit e = program_open(plan, opt, &target_c, diag);
     const char **texts = ARENA_ARRAY(arena, const char *, plan->nkernels + 1);
-    units_make(&e);
     for (int i = 0; i < plan->nkernels; i++) {
-        e.out = text_new(arena);
+        e.out = text_new(e.arena);
         if (e.units[i].ncalls > 0) {
             unit_emit(&e, &e.units[i]);
-            texts[i] = e.out->at;
+            texts[i] = arena_strdup(arena, e.out->at);
         }
     }
+    arena_free(e.arena);
     return texts;
 }

@@ -4,6 +4,10 @@
 
 #include "codegen/emit.h"
 
+/* program.c: a text begins with units made and names given, alike for every target; it ends in `out`. */
+Emit program_open(const Plan *plan, const CodegenOptions *opt, const Target *target, Diag *diag);
+bool program_close(Emit *e, FILE *out);
+
 /* buffers.c */
 void buffers_name(Emit *e);
 void buffers_emit(Emit *e);

@@ -53,8 +53,8 @@ void reduce_add(Body *b, const Scalar *v, const char *to, const char *element)
         bool wrapped = element[0] == '(' && strchr(element, ')') == element + n - 1;
         ln(b->e, "%s += %.*s;", to, wrapped ? (int)n - 2 : (int)n, element + wrapped);
     } else if (dtype_info[dt].is_float) {
-        ln(b->e, "%s = mpc_%s%s(%s, %s);", to, reduce_lanes[v->op],
-           b->e->target->function_suffix(dt), element, to);
+        ln(b->e, "%s = mpc_%s%s(%s, %s);", to, reduce_lanes[v->op], function_suffix(dt), element,
+           to);
     } else {
         const char *sign = v->op == OP_amax ? ">" : "<";
         element = strchr(element, ' ') != NULL ? arena_printf(a, "(%s)", element) : element;
@@ -73,8 +73,8 @@ const char *reduce_finish(Body *b, const Scalar *v, const char *text, const char
                         : arena_printf(a, "%s / (%s)(%s)", text, wide_ctype(v->dtype), count);
     }
     if (dtype_is_low(v->dtype)) {
-        const char *bits = b->e->target->narrow(a, v->dtype, DT_f32, text);
-        text = b->e->target->widen(a, v->dtype, bits);
+        const char *bits = narrowed(a, v->dtype, DT_f32, text);
+        text = widened(a, v->dtype, bits);
     }
     return text;
 }

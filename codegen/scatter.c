@@ -24,7 +24,7 @@ void scatter_emit(Emit *e, Unit *u)
     ln_in(e, "if (row >= t.lo && row < t.hi)");
     ln_in(e, "for (int64_t j = 0; j < %s; j++)", width);
     ln(e, "%s[row * %s + j] += %s;", result, width,
-       e->target->widen(e->arena, from, arena_printf(e->arena, "%s[i * %s + j]", source, width)));
+       widened(e->arena, from, arena_printf(e->arena, "%s[i * %s + j]", source, width)));
     ln_out(e);
     ln_out(e);
     ln_close(e, "");

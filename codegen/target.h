@@ -5,20 +5,24 @@
 
 #include "codegen/emit.h"
 
-/* A contraction has three functions: what packs operands is called by the two kernels. */
-typedef enum UnitPart { PART_kernel, PART_pack, PART_operands } UnitPart;
+/* The functions that a kernel may have, in the order of the text. A contraction's operands are packed by what the two
+ * others call. */
+typedef enum UnitPart { PART_operands, PART_pack, PART_kernel, UNIT_PARTS } UnitPart;
+
+enum { KIND_conv = KERNEL_KINDS }; /* contractions through windows have a row of their own */
+
+typedef void UnitEmitter(Emit *e, Unit *u);
 
 struct Target {
     const char *name;
     /* The head of a kernel's function down to its named pointers, of what its text uses; the end of it. */
     void (*open_kernel)(Emit *e, const Unit *u, UnitPart part, bool uses_tile, bool uses_worker);
     void (*close_kernel)(Emit *e);
-    /* What an element in memory is in arithmetic, and back: "mpc_f16_to_f32(x[i])". */
-    const char *(*widen)(Arena *a, DType dt, const char *element);
-    const char *(*narrow)(Arena *a, DType dt, DType from, const char *value);
-    const char *(*function_suffix)(DType dt); /* of the functions in the op table: "_f32" */
+    UnitEmitter *kind[KERNEL_KINDS + 1][UNIT_PARTS]; /* what a function does; NULL: there is none */
+    const char *(*index_type)(const Unit *u);        /* of indices and numbers of elements */
+    const char *count; /* the number of elements of any_size kernels */
 };
 
-extern const Target target_c;
+extern const Target target_c, target_cuda;
 
 #endif

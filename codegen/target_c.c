@@ -1,6 +1,4 @@
 /* target_c.c: the C target: functions that run on the workers of libmpcrt.a. */
-#include <string.h>
-
 #include "codegen/target.h"
 #include "codegen/unit.h"
 
@@ -46,45 +44,28 @@ static void close_kernel(Emit *e)
     ln_close(e, "");
 }
 
-static const char *widen(Arena *a, DType dt, const char *element)
+static const char *index_type(const Unit *u)
 {
-    return dtype_is_low(dt) ? arena_printf(a, "mpc_%s_to_f32(%s)", dtype_info[dt].name, element)
-                            : element;
+    (void)u;
+    return "int64_t";
 }
 
-static const char *narrow(Arena *a, DType dt, DType from, const char *value)
-{
-    if (dtype_is_low(dt)) {
-        if (from == DT_f32) {
-            return arena_printf(a, "mpc_f32_to_%s(%s)", dtype_info[dt].name, value);
-        }
-        /* every integer below 2^53 is exact in double, and rounded once from there */
-        return arena_printf(a, "mpc_f64_to_%s(%s)", dtype_info[dt].name, value);
-    }
-    if (dt == DT_bool) {
-        return from == DT_bool ? value : arena_printf(a, "(%s) != 0", value);
-    }
-    if (dtype_info[dt].is_int && dtype_info[from].is_float) {
-        if (from == DT_f64 && dt != DT_i64) {
-            return arena_printf(a, "(%s)mpc_f64_to_i64(%s)", dtype_info[dt].ctype, value);
-        }
-        return arena_printf(a, "mpc_%s_to_%s(%s)", dtype_info[from].name, dtype_info[dt].name,
-                            value);
-    }
-    bool simple = strpbrk(value, " ?") == NULL;
-    return arena_printf(a, simple ? "(%s)%s" : "(%s)(%s)", dtype_info[dt].ctype, value);
-}
-
-static const char *function_suffix(DType dt)
-{
-    return dt == DT_f32 ? "" : dt == DT_f64 ? "_f64" : "_i64";
-}
-
+// clang-format off
 const Target target_c = {
     .name = "c",
     .open_kernel = open_kernel,
     .close_kernel = close_kernel,
-    .widen = widen,
-    .narrow = narrow,
-    .function_suffix = function_suffix,
+    .kind = {
+        [KERNEL_Map]      = {[PART_kernel] = map_emit},
+        [KERNEL_Row]      = {[PART_kernel] = row_emit},
+        [KERNEL_Col]      = {[PART_kernel] = col_emit},
+        [KERNEL_Full]     = {[PART_kernel] = full_emit},
+        [KERNEL_Contract] = {[PART_operands] = contract_operands_emit, [PART_pack] = contract_pack_emit,
+                             [PART_kernel] = contract_emit},
+        [KERNEL_Scatter]  = {[PART_kernel] = scatter_emit},
+        [KIND_conv]       = {[PART_pack] = conv_pack_emit, [PART_kernel] = conv_emit},
+    },
+    .index_type = index_type,
+    .count = "a->n",
 };
+// clang-format on

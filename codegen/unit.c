@@ -144,6 +144,18 @@ static void share_pointers(Emit *e, Unit *u, Meeting **met)
     (void)e;
 }
 
+static void count_elements(Unit *u, const Graph *g, const KCall *call)
+{
+    for (int i = -1; i < u->k.noperands; i++) {
+        const Dims *d = i < 0 ? &call->space : &call->buffers[i]->dims;
+        int64_t n = 1;
+        for (int axis = 0; axis < d->rank; axis++) {
+            n *= dim_bound(g, d->d[axis]);
+        }
+        u->most = n > u->most ? n : u->most;
+    }
+}
+
 /* Calls of every kernel, and how their operands lie to each other. */
 static void find_calls(Emit *e, Meeting ***met)
 {
@@ -166,6 +178,8 @@ static void find_calls(Emit *e, Meeting ***met)
                         m->ever_overlap |= overlap(call->buffers[i], call->buffers[j]);
                     }
                 }
+                count_elements(u, p->graphs[g].graph, call);
+                u->on_gpu |= p->graphs[g].graph->role != GRAPH_Prepare;
                 u->ncalls++;
             }
         }
@@ -334,9 +348,14 @@ const char *unit_axis(Emit *e, Unit *u, int axis)
 {
     if (u->k.any_size) {
         u->used_n = u->ever_n = true;
-        return "a->n";
+        return e->target->count;
     }
     return unit_dim(e, u, u->k.space.d[axis]);
+}
+
+const char *unit_index_type(const Emit *e, const Unit *u)
+{
+    return e->target->index_type(u);
 }
 
 const char *unit_rows(Emit *e, Unit *u, int from, int to)
@@ -365,6 +384,7 @@ const char *unit_pointer(Unit *u, int operand)
 
 void unit_unravel(Emit *e, Unit *u, const char *row, int from, int to, const char *const *names)
 {
+    const char *type = unit_index_type(e, u);
     for (int i = to - 1; i >= from; i--) {
         bool is_last = i == to - 1, is_first = i == from;
         if (names[i] == NULL) {
@@ -372,7 +392,7 @@ void unit_unravel(Emit *e, Unit *u, const char *row, int from, int to, const cha
         }
         if (is_last && is_first) {
             if (!str_eq(names[i], row)) {
-                ln(e, "const int64_t %s = %s;", names[i], row);
+                ln(e, "const %s %s = %s;", type, names[i], row);
             }
             continue;
         }
@@ -383,13 +403,13 @@ void unit_unravel(Emit *e, Unit *u, const char *row, int from, int to, const cha
                               below);
         }
         if (is_first) { /* nobody asks for its size */
-            ln(e, "const int64_t %s = %s;", names[i], at);
+            ln(e, "const %s %s = %s;", type, names[i], at);
             continue;
         }
         const char *size = unit_axis(e, u, i);
         bool product = strchr(size, ' ') != NULL;
-        ln(e, product ? "const int64_t %s = %s %% (%s);" : "const int64_t %s = %s %% %s;", names[i],
-           at, size);
+        ln(e, product ? "const %s %s = %s %% (%s);" : "const %s %s = %s %% %s;", type, names[i], at,
+           size);
     }
 }
 

@@ -4,6 +4,12 @@
 
 #include "codegen/emit.h"
 
+/* How a GPU runs it. */
+typedef struct UnitGrid {
+    int threads, blocks_per_sm; /* of a block; that are to fit, registers are kept few for */
+    const char *blocks;         /* their number, in terms of the members of the arguments */
+} UnitGrid;
+
 struct Unit {
     Kernel k;           /* axes merged; scalars and outputs are copies */
     const Kernel *of;   /* as planned */
@@ -18,7 +24,10 @@ struct Unit {
     bool *written;  /* through the pointer */
     bool *overlaps; /* lies, in some call, over one that is written: no restrict */
     int64_t each;   /* rows, elements or columns in a tile */
-    Names names;    /* of the functions */
+    int64_t most;   /* elements of the largest operand or space of a call, at the bounds */
+    bool on_gpu;    /* some call is by a graph that a GPU runs */
+    UnitGrid grid;
+    Names names; /* of the functions */
     /* What the text of the function being written has named so far, and what any of its functions has. */
     bool *used_pointer, *ever_pointer;
     bool used_sym[MAX_SYMS + 1], ever_sym[MAX_SYMS + 1];
@@ -33,6 +42,7 @@ const char *unit_axis(Emit *e, Unit *u, int axis); /* length of an axis */
 const char *unit_rows(Emit *e, Unit *u, int from,
                       int to); /* product of the lengths of axes [from, to) */
 const char *unit_pointer(Unit *u, int operand);
+const char *unit_index_type(const Emit *e, const Unit *u);
 /* Axes [from, to) of a row number, as indices with these names: declares them. */
 void unit_unravel(Emit *e, Unit *u, const char *row, int from, int to, const char *const *names);
 /* The number of tiles of a call, as text in terms of the graph's symbols; *most is their number at the bounds. */
@@ -54,6 +64,7 @@ void contract_operands_emit(Emit *e, Unit *u);
 void contract_pack_emit(Emit *e, Unit *u);
 void conv_emit(Emit *e, Unit *u);
 void conv_pack_emit(Emit *e, Unit *u);
+void cuda_map_emit(Emit *e, Unit *u);
 const char *conv_tiles(Emit *e, const Unit *u, const KCall *call, const Graph *g, bool pack);
 void scatter_emit(Emit *e, Unit *u);
 

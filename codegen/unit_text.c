@@ -134,30 +134,34 @@ static Text *function(Emit *e, Unit *u, UnitPart part, void (*body)(Emit *e, Uni
     return whole;
 }
 
-static void (*const emitters[KERNEL_KINDS])(Emit *, Unit *) = {
-    [KERNEL_Map] = map_emit,   [KERNEL_Row] = row_emit,           [KERNEL_Col] = col_emit,
-    [KERNEL_Full] = full_emit, [KERNEL_Contract] = contract_emit, [KERNEL_Scatter] = scatter_emit,
-};
-
 bool unit_packs(const Unit *u)
 {
     return u->k.kind == KERNEL_Contract && (u->k.packed_a >= 0 || u->k.packed_b >= 0);
 }
 
+/* The functions in e's language. */
+static void spell(Emit *e, Unit *u, Text *parts[static UNIT_PARTS])
+{
+    UnitEmitter *const *emitters = e->target->kind[kernel_is_conv(&u->k) ? KIND_conv : u->k.kind];
+    for (UnitPart part = 0; part < UNIT_PARTS; part++) {
+        bool is_there = emitters[part] != NULL && (part != PART_pack || unit_packs(u));
+        parts[part] = is_there ? function(e, u, part, emitters[part]) : NULL;
+    }
+}
+
 void unit_emit(Emit *e, Unit *u)
 {
-    Text *parts[3] = {0};
-    bool conv = kernel_is_conv(&u->k);
-    if (u->k.kind == KERNEL_Contract && !conv) {
-        parts[0] = function(e, u, PART_operands, contract_operands_emit);
+    Text *parts[UNIT_PARTS];
+    const Target *target = e->target;
+    if (e->opt->gpu && u->on_gpu) { /* one struct for both: what the other language asks for, too */
+        e->target = target == &target_c ? &target_cuda : &target_c;
+        spell(e, u, parts);
+        e->target = target;
     }
-    if (unit_packs(u)) {
-        parts[1] = function(e, u, PART_pack, conv ? conv_pack_emit : contract_pack_emit);
-    }
-    parts[2] = function(e, u, PART_kernel, conv ? conv_emit : emitters[u->k.kind]);
+    spell(e, u, parts);
     comment(e, u);
     arguments(e, u);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < UNIT_PARTS; i++) {
         if (parts[i] != NULL) {
             text_puts(e->out, parts[i]->at);
             ln_blank(e);

@@ -17,6 +17,7 @@
 #include "driver/explain.h"
 #include "driver/fmt.h"
 #include "driver/manual.h"
+#include "driver/nvrtc.h"
 #include "driver/options.h"
 #include "driver/toolchain.h"
 #include "frontend/frontend.h"
@@ -36,6 +37,7 @@ typedef struct Job {
     PassCounts counts;
     Toolchain tools;
     Cpu cpu;
+    Nvrtc *nvrtc;
     ExplainPage *page; /* --explain=html */
     double start;
 } Job;
@@ -288,6 +290,41 @@ static bool make_c(Job *j, const Plan *plan, FILE *to)
     return codegen_c(to, plan, &opt, j->diag);
 }
 
+/* Kernels for a GPU: their text, or code for the oldest (PTX) or only (cubin) architecture asked for. */
+static bool make_kernels(Job *j, const Plan *plan, FILE *to)
+{
+    CodegenOptions opt = codegen_options(j);
+    opt.gpu = true;
+    if (j->opt.emit == EMIT_cuda) {
+        return codegen_cuda(to, plan, &opt, j->diag);
+    }
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (f == NULL) {
+        fprintf(stderr, "mpc: out of memory\n");
+        return false;
+    }
+    bool ok = codegen_cuda(f, plan, &opt, j->diag);
+    ok = fclose(f) == 0 && ok;
+    stage(j, "CUDA text");
+    GpuImage image = {.arch = j->opt.gpu.at[0], .ptx = j->opt.emit == EMIT_ptx};
+    ok = ok && nvrtc_compile(j->nvrtc, text, arena_printf(j->arena, "%s.cu", j->m->name),
+                             arena_printf(j->arena, "%s/include", j->tools.lib), j->opt.verbose,
+                             &image, 1);
+    stage(j, "kernels");
+    if (ok && j->opt.verbose && image.log != NULL) {
+        fputs(image.log, stderr);
+    }
+    if (ok) {
+        fwrite(image.data, 1, image.bytes - image.ptx, to);
+    }
+    free(image.data);
+    free(image.log);
+    free(text);
+    return ok;
+}
+
 static int make_page(Job *j, const Plan *plan)
 {
     const CodegenOptions opt = codegen_options(j);
@@ -400,8 +437,10 @@ static int back(Job *j)
     bool ok = true;
     if (o->emit == EMIT_kernels) {
         plan_print(f, plan);
-    } else {
+    } else if (o->emit == EMIT_c) {
         ok = make_c(j, plan, f);
+    } else {
+        ok = make_kernels(j, plan, f);
     }
     int status = output_done(j, f);
     return ok ? status : STATUS_failed;
@@ -415,8 +454,13 @@ static bool find_tools(Job *j)
         return toolchain_can_write(o->output != NULL ? o->output : default_output(j)) &&
                toolchain_find(&j->tools, j->arena) && toolchain_cpu(&j->tools, o->cpu, &j->cpu);
     }
-    if (o->emit == EMIT_c || o->emit == EMIT_kernels || o->plan != PLAN_no ||
-        o->explain == EXPLAIN_html) {
+    if (o->emit == EMIT_ptx || o->emit == EMIT_cubin) {
+        j->nvrtc = nvrtc_open(j->arena);
+        return j->nvrtc != NULL && toolchain_find(&j->tools, j->arena) &&
+               toolchain_cpu(&j->tools, o->cpu, &j->cpu);
+    }
+    if (o->emit == EMIT_c || o->emit == EMIT_cuda || o->emit == EMIT_kernels ||
+        o->plan != PLAN_no || o->explain == EXPLAIN_html) {
         return (str_eq(o->cpu, "native") || toolchain_find(&j->tools, j->arena)) &&
                toolchain_cpu(&j->tools, o->cpu, &j->cpu);
     }

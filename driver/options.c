@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "driver/nvrtc.h"
 #include "ir/base/strutil.h"
 #include "passes/pass.h"
 
@@ -113,8 +114,8 @@ static bool define(Arena *a, Options *o, const char *value)
 
 static bool set_emit(Options *o, const char *value)
 {
-    static const char *const words[] = {"tokens", "ast",     "loop", "std", "ir",
-                                        "dot",    "kernels", "c",    "exe"};
+    static const char *const words[] = {"tokens",  "ast", "loop", "std", "ir",    "dot",
+                                        "kernels", "c",   "cuda", "ptx", "cubin", "exe"};
     int i = one_of("--emit", value, words, sizeof words / sizeof *words);
     o->emit = (EmitKind)(i >= 0 ? i : 0);
     o->emit_given = true;
@@ -138,6 +139,25 @@ static bool set_target(const char *value)
     return one_of("--target", value, (const char *const[]){"cpu"}, 1) >= 0;
 }
 
+/* "sm_80,sm_90" */
+static bool set_gpu(Arena *a, Options *o, const char *value)
+{
+    const char *names[32];
+    for (int i = 0; i < gpu_narchs; i++) {
+        names[i] = gpu_archs[i].name;
+    }
+    o->gpu.n = 0;
+    for (const char *at = value; at != NULL;
+         at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL) {
+        int i = one_of("--gpu", arena_strndup(a, at, strcspn(at, ",")), names, gpu_narchs);
+        if (i < 0) {
+            return false;
+        }
+        vec_push(a, &o->gpu, gpu_archs[i].number);
+    }
+    return true;
+}
+
 static bool set(Arena *a, Options *o, const OptionRow *r, const char *value)
 {
     int i;
@@ -146,6 +166,7 @@ static bool set(Arena *a, Options *o, const OptionRow *r, const char *value)
     case OPT_emit: return set_emit(o, value);
     case OPT_target: return set_target(value);
     case OPT_cpu: o->cpu = value; return true;
+    case OPT_gpu: return set_gpu(a, o, value);
     case OPT_precision: return set_precision(o, value);
     case OPT_level:
         i = one_of("-O", value, (const char *const[]){"0", "1", "2", "3"}, 4);
@@ -277,6 +298,9 @@ bool options_parse(Arena *a, Options *o, int argc, char **argv)
     }
     if (o->explain == EXPLAIN_html && o->emit_given) {
         return usage("--explain=html is a page of its own, without --emit");
+    }
+    if (o->gpu.n == 0 && !set_gpu(a, o, "sm_80,sm_90")) {
+        return false;
     }
     bool views = o->explain != EXPLAIN_no || o->plan != PLAN_no || o->dump_after != NULL ||
                  o->stop_after != NULL;

@@ -41,6 +41,9 @@ typedef enum EmitKind {
     EMIT_dot,
     EMIT_kernels,
     EMIT_c,
+    EMIT_cuda,
+    EMIT_ptx,
+    EMIT_cubin,
     EMIT_exe,
     EMIT_none /* only what --explain or --dump-after print */
 } EmitKind;
@@ -50,12 +53,14 @@ typedef enum ExplainKind { EXPLAIN_no, EXPLAIN_text, EXPLAIN_json, EXPLAIN_html 
 typedef enum PlanView { PLAN_no, PLAN_folded, PLAN_full } PlanView;
 
 typedef VEC(const char *) WordVec;
+typedef VEC(int) IntVec;
 
 typedef struct Options {
     const char *input, *output; /* NULL: not given */
     EmitKind emit;
     bool emit_given;
     const char *cpu; /* as written */
+    IntVec gpu;      /* architectures: 80, 90 */
     DType precision; /* DT_none: as the file says */
     const char *dump_after, *dump_dir, *stop_after;
     bool verify_ir, verify_passes, check_data, time_passes, verbose;
