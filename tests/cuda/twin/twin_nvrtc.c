@@ -1,4 +1,4 @@
-/* nvrtc.c: a stand-in for NVRTC: what it makes of CUDA source is a shared object of the C compiler, kernels as
+/* twin_nvrtc.c: a stand-in for NVRTC: what it makes of CUDA source is a shared object of the C compiler, kernels as
  * functions that twin.h runs. mpc takes it with $MPC_NVRTC_LIB, so a program gets it as its code for the GPU.
  *
  *     TWIN_CC=gcc            the C compiler (cc)

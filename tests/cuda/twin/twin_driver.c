@@ -1,6 +1,6 @@
-/* driver.c: a stand-in for libcuda.so.1 that runs kernels on the CPU.
+/* twin_driver.c: a stand-in for libcuda.so.1 that runs kernels on the CPU.
  *
- * It has what runtime/cuda_api.def lists. A module is the shared object that the stand-in for NVRTC (nvrtc.c) made of
+ * It has what runtime/cuda_api.def lists. A module is the shared object that the stand-in for NVRTC (twin_nvrtc.c) made of
  * a program's kernels; streams run at once, graphs are lists of what was captured. Wrong use is an error that the
  * real driver would give, or ends the program: launches with more threads or shared memory than there may be, copies
  * outside of an allocation. The environment says what GPU it plays:

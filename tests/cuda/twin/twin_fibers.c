@@ -1,4 +1,4 @@
-/* fibers.c: the threads of a block as fibers (twin.h says what for).
+/* twin_fibers.c: the threads of a block as fibers (twin.h says what for).
  *
  * A fiber has a stack of its own, from a pool, and gives the CPU away only where it waits. Who may go on stands in
  * a queue, in the order that the launch asks for. */
