@@ -1,12 +1,15 @@
 /* reduce.c: kernels that reduce columns (sums over the batch) and everything; rows are in row.c.
  *
- * The order of additions follows from the shape alone: columns are added one by one, the points of a full
- * reduction go through the lanes of runtime/kernels/rows.h, block after block. */
+ * The order of additions follows from the shape alone: columns that lie side by side are added one by one; the
+ * points of a full reduction, and of a column that lies along memory, go through the lanes of runtime/kernels/rows.h,
+ * block after block. */
 #include "codegen/reduce.h"
 
 #include <string.h>
 
 #include "codegen/target.h"
+
+enum { ROW_MAX = 1024 }; /* elements that are held at once */
 
 static const char *const index_name[MAX_RANK] = {"i", "j", "k", "i3", "i4", "i5", "i6", "i7"};
 
@@ -99,6 +102,85 @@ bool *reduce_wanted(Body *b)
     return wanted;
 }
 
+/* ---- lanes ----------------------------------------------------------------------------------------- */
+
+/* Summed in the lanes of rows.h, block after block; else in one variable. */
+static bool in_lanes(const Body *b, const bool *wanted, int s)
+{
+    return wanted[s] && scalar(b, s)->kind == SC_reduce && dtype_info[scalar(b, s)->dtype].is_float;
+}
+
+/* One accumulator for each sum. */
+static void lanes_begin(Body *b, const bool *wanted)
+{
+    for (int s = 0; s < b->k->nscalars; s++) {
+        const Scalar *v = scalar(b, s);
+        const char *type = dtype_info[wide_type(v->dtype)].name;
+        if (in_lanes(b, wanted, s)) {
+            ln(b->e, "MpcLanes_%s_%s %s_lanes = mpc_%s_begin_%s();", reduce_lanes[v->op], type,
+               body_name(b, s), reduce_lanes[v->op], type);
+        } else if (wanted[s] && v->kind == SC_reduce) {
+            ln(b->e, "%s %s = %s;", wide_ctype(v->dtype), body_name(b, s),
+               reduce_start(b->e->arena, v));
+        }
+    }
+}
+
+/* Room for a block of elements. */
+static void lanes_block(Body *b, const bool *wanted, const char *size)
+{
+    for (int s = 0; s < b->k->nscalars; s++) {
+        if (in_lanes(b, wanted, s)) {
+            ln(b->e, "%s %s_block[%s];", wide_ctype(scalar(b, s)->dtype), body_name(b, s), size);
+        }
+    }
+}
+
+/* Adds an element, or keeps it as number `index` of a block. */
+static void lanes_keep(Body *b, const bool *wanted, const char *index)
+{
+    for (int s = 0; s < b->k->nscalars; s++) {
+        const Scalar *v = scalar(b, s);
+        if (in_lanes(b, wanted, s)) {
+            ln(b->e, "%s_block[%s] = %s;", body_name(b, s), index, body_bare(b, v->in[0]));
+        } else if (wanted[s] && v->kind == SC_reduce) {
+            reduce_add(b, v, body_name(b, s), body_wide(b, v->in[0]));
+        }
+    }
+}
+
+static void lanes_add(Body *b, const bool *wanted, const char *count)
+{
+    for (int s = 0; s < b->k->nscalars; s++) {
+        const Scalar *v = scalar(b, s);
+        if (in_lanes(b, wanted, s)) {
+            ln(b->e, "mpc_%s_add_%s(&%s_lanes, %s_block, %s);", reduce_lanes[v->op],
+               dtype_info[wide_type(v->dtype)].name, body_name(b, s), body_name(b, s), count);
+        }
+    }
+}
+
+/* The results, of `count` elements each. */
+static void lanes_end(Body *b, const bool *wanted, const char *count)
+{
+    for (int s = 0; s < b->k->nscalars; s++) {
+        const Scalar *v = scalar(b, s);
+        if (!wanted[s] || v->kind != SC_reduce) {
+            continue;
+        }
+        const char *name = body_name(b, s), *text = name;
+        if (in_lanes(b, wanted, s)) {
+            text = arena_printf(b->e->arena, "mpc_%s_end_%s(%s_lanes)", reduce_lanes[v->op],
+                                dtype_info[wide_type(v->dtype)].name, name);
+        }
+        text = reduce_finish(b, v, text, count, false);
+        if (text != name) {
+            ln(b->e, "const %s %s = %s;", wide_ctype(v->dtype), name, text);
+        }
+        body_set(b, s, name);
+    }
+}
+
 /* ---- everything ------------------------------------------------------------------------------------ */
 
 /* The axes along which something varies; the others (of a broadcast) need no index. */
@@ -139,72 +221,23 @@ void full_emit(Emit *e, Unit *u)
     } else {
         ln(e, "const MpcSpan t = {0, n};");
     }
-    for (int s = 0; s < u->k.nscalars; s++) {
-        const Scalar *v = scalar(&b, s);
-        if (!wanted[s] || v->kind != SC_reduce) {
-            continue;
-        }
-        const char *name = body_name(&b, s), *type = dtype_info[wide_type(v->dtype)].name;
-        if (dtype_info[v->dtype].is_float) {
-            ln(e, "MpcLanes_%s_%s %s_lanes = mpc_%s_begin_%s();", reduce_lanes[v->op], type, name,
-               reduce_lanes[v->op], type);
-        } else {
-            ln(e, "%s %s = %s;", wide_ctype(v->dtype), name, reduce_start(e->arena, v));
-        }
-    }
+    lanes_begin(&b, wanted);
     ln_blank(e);
     ln_open(e, "for (int64_t first = t.lo; first < t.hi; first += MPC_BLOCK)");
     ln(e, "const MpcSpan s = {first, first + MPC_BLOCK < t.hi ? first + MPC_BLOCK : t.hi};");
-    for (int s = 0; s < u->k.nscalars; s++) {
-        if (wanted[s] && scalar(&b, s)->kind == SC_reduce &&
-            dtype_info[scalar(&b, s)->dtype].is_float) {
-            ln(e, "%s %s_block[MPC_BLOCK];", wide_ctype(scalar(&b, s)->dtype), body_name(&b, s));
-        }
-    }
+    lanes_block(&b, wanted, "MPC_BLOCK");
     ln_blank(e);
     ln_open(e, "for (int64_t %s = s.lo; %s < s.hi; %s++)", flat, flat, flat);
     const char *names[MAX_RANK] = {NULL};
     used_axes(&b, wanted, names);
     unit_unravel(e, u, flat, 0, rank, names);
     body_emit(&b, 2);
-    for (int s = 0; s < u->k.nscalars; s++) {
-        const Scalar *v = scalar(&b, s);
-        if (!wanted[s] || v->kind != SC_reduce) {
-            continue;
-        }
-        if (dtype_info[v->dtype].is_float) {
-            ln(e, "%s_block[%s - s.lo] = %s;", body_name(&b, s), flat, body_wide(&b, v->in[0]));
-        } else {
-            reduce_add(&b, v, body_name(&b, s), body_wide(&b, v->in[0]));
-        }
-    }
+    lanes_keep(&b, wanted, arena_printf(e->arena, "%s - s.lo", flat));
     ln_close(e, "");
-    for (int s = 0; s < u->k.nscalars; s++) {
-        const Scalar *v = scalar(&b, s);
-        if (wanted[s] && v->kind == SC_reduce && dtype_info[v->dtype].is_float) {
-            ln(e, "mpc_%s_add_%s(&%s_lanes, %s_block, s.hi - s.lo);", reduce_lanes[v->op],
-               dtype_info[wide_type(v->dtype)].name, body_name(&b, s), body_name(&b, s));
-        }
-    }
+    lanes_add(&b, wanted, "s.hi - s.lo");
     ln_close(e, "");
     body_forget(&b, 1);
-    for (int s = 0; s < u->k.nscalars; s++) {
-        const Scalar *v = scalar(&b, s);
-        if (!wanted[s] || v->kind != SC_reduce) {
-            continue;
-        }
-        const char *name = body_name(&b, s);
-        const char *text = name;
-        if (dtype_info[v->dtype].is_float) {
-            text = arena_printf(e->arena, "mpc_%s_end_%s(%s_lanes)", reduce_lanes[v->op],
-                                dtype_info[wide_type(v->dtype)].name, name);
-        }
-        text = reduce_finish(&b, v, text, "n", false);
-        if (text != name) {
-            ln(e, "const %s %s = %s;", wide_ctype(v->dtype), name, text);
-        }
-        body_set(&b, s, name);
-    }
+    lanes_end(&b, wanted, "n");
     b.stage_now = 1;
     for (int i = 0; i < u->k.noutputs; i++) {
         body_root(&b, u->k.outputs[i].scalar, true);
@@ -243,21 +276,13 @@ static bool runs_along_columns(const Columns *c)
     return columns || !reduced;
 }
 
-static void declare_sums(Columns *c, bool a_column)
+static void declare_sums(Columns *c)
 {
     for (int s = 0; s < c->u->k.nscalars; s++) {
         const Scalar *v = scalar(&c->b, s);
-        if (!c->wanted[s] || v->kind != SC_reduce) {
-            continue;
-        }
-        if (c->b.stage[s] > 1) {
-            ICE("%s: a column reduction of a reduction", c->u->name);
-        }
-        const char *name = body_name(&c->b, s), *type = wide_ctype(v->dtype);
-        if (a_column) {
-            ln(c->e, "%s %s[%lld];", type, name, (long long)c->u->each);
-        } else {
-            ln(c->e, "%s %s = %s;", type, name, reduce_start(c->e->arena, v));
+        if (c->wanted[s] && v->kind == SC_reduce) {
+            ln(c->e, "%s %s[%lld];", wide_ctype(v->dtype), body_name(&c->b, s),
+               (long long)c->u->each);
         }
     }
 }
@@ -274,34 +299,26 @@ static void add_elements(Columns *c, const char *at)
     }
 }
 
-static void open_reduced(Columns *c)
+/* Loops over reduced axes, the first `n`. */
+static void open_reduced(Columns *c, int n)
 {
-    for (int i = c->kept; i < c->rank; i++) {
+    for (int i = c->kept; i < c->kept + n; i++) {
         const char *x = c->b.axis[i];
         ln_open(c->e, "for (int64_t %s = 0; %s < %s; %s++)", x, x, unit_axis(c->e, c->u, i), x);
     }
 }
 
-static void close_reduced(Columns *c)
+static void close_reduced(Columns *c, int n)
 {
-    for (int i = c->kept; i < c->rank; i++) {
+    for (int i = 0; i < n; i++) {
         ln_close(c->e, "");
     }
 }
 
 /* The outputs, once the sums are complete. */
-static void store_columns(Columns *c, const char *at)
+static void store_columns(Columns *c)
 {
     Body *b = &c->b;
-    body_forget(b, 1);
-    for (int s = 0; s < c->u->k.nscalars; s++) {
-        const Scalar *v = scalar(b, s);
-        if (c->wanted[s] && v->kind == SC_reduce) {
-            const char *sum = arena_printf(c->e->arena, "%s%s", body_name(b, s), at);
-            const char *text = reduce_finish(b, v, sum, c->count, false);
-            body_set(b, s, text == sum ? sum : arena_printf(c->e->arena, "(%s)", text));
-        }
-    }
     for (int i = c->kept; i < c->rank; i++) {
         b->axis[i] = NULL;
     }
@@ -312,6 +329,21 @@ static void store_columns(Columns *c, const char *at)
     body_emit(b, 2);
     for (int i = 0; i < c->u->k.noutputs; i++) {
         body_store(b, &c->u->k.outputs[i]);
+    }
+}
+
+/* The sums of a column are complete. */
+static void set_columns(Columns *c, const char *at)
+{
+    Body *b = &c->b;
+    body_forget(b, 1);
+    for (int s = 0; s < c->u->k.nscalars; s++) {
+        const Scalar *v = scalar(b, s);
+        if (c->wanted[s] && v->kind == SC_reduce) {
+            const char *sum = arena_printf(c->e->arena, "%s%s", body_name(b, s), at);
+            const char *text = reduce_finish(b, v, sum, c->count, false);
+            body_set(b, s, text == sum ? sum : arena_printf(c->e->arena, "(%s)", text));
+        }
     }
 }
 
@@ -356,22 +388,52 @@ static void emit_columns(Columns *c)
     if (c->kept > 1) {
         unit_unravel(e, c->u, "row", 0, c->kept - 1, c->b.axis);
     }
-    declare_sums(c, true);
+    declare_sums(c);
     ln_blank(e);
     clear_columns(c, j);
     need_elements(c);
     body_emit(&c->b, 0);
-    open_reduced(c);
+    open_reduced(c, c->rank - c->kept);
     body_emit(&c->b, 1);
     ln_open(e, "for (int64_t %s = t.lo; %s < t.hi; %s++)", j, j, j);
     add_elements(c, arena_printf(e->arena, "[%s - t.lo]", j));
     ln_close(e, "");
-    close_reduced(c);
+    close_reduced(c, c->rank - c->kept);
     ln_open(e, "for (int64_t %s = t.lo; %s < t.hi; %s++)", j, j, j);
-    store_columns(c, arena_printf(e->arena, "[%s - t.lo]", j));
+    set_columns(c, arena_printf(e->arena, "[%s - t.lo]", j));
+    store_columns(c);
     ln_close(e, "");
 }
 
+/* Adds what lies along the innermost axis: at once, or block after block where it may be long. */
+static void add_row(Columns *c)
+{
+    Body *b = &c->b;
+    Emit *e = c->e;
+    int last = c->rank - 1;
+    Dim length = c->u->k.space.d[last];
+    const char *n = unit_axis(e, c->u, last), *at = b->axis[last];
+    bool whole = dim_is_const(length) && length.k <= ROW_MAX;
+    if (!whole) {
+        ln_open(e,
+                "for (MpcSpan s = mpc_span(0, MPC_BLOCK, %s); s.lo < s.hi; "
+                "s = mpc_next_span(s, MPC_BLOCK, %s))",
+                n, n);
+    }
+    lanes_block(b, c->wanted, whole ? n : "MPC_BLOCK");
+    ln_blank(e);
+    ln_open(e, "for (int64_t %s = %s; %s < %s; %s++)", at, whole ? "0" : "s.lo", at,
+            whole ? n : "s.hi", at);
+    body_emit(b, 2);
+    lanes_keep(b, c->wanted, whole ? at : arena_printf(e->arena, "%s - s.lo", at));
+    ln_close(e, "");
+    lanes_add(b, c->wanted, whole ? n : "s.hi - s.lo");
+    if (!whole) {
+        ln_close(e, "");
+    }
+}
+
+/* A sum after the other, each row of its elements in lanes. */
 static void emit_points(Columns *c)
 {
     Emit *e = c->e;
@@ -392,13 +454,16 @@ static void emit_points(Columns *c)
         ln_blank(e);
         ln_open(e, "for (int64_t %s = t.lo; %s < t.hi; %s++)", j, j, j);
     }
-    declare_sums(c, false);
+    Body *b = &c->b;
+    lanes_begin(b, c->wanted);
     need_elements(c);
-    body_emit(&c->b, 0);
-    open_reduced(c);
-    add_elements(c, "");
-    close_reduced(c);
-    store_columns(c, "");
+    body_emit(b, 0);
+    open_reduced(c, c->rank - c->kept - 1);
+    add_row(c);
+    close_reduced(c, c->rank - c->kept - 1);
+    body_forget(b, 1);
+    lanes_end(b, c->wanted, c->count);
+    store_columns(c);
     if (j != NULL) {
         ln_close(e, "");
     }

@@ -62,7 +62,7 @@ MPC_FN void mpc_here(const MpcWorker *w, MpcKernel *kernel, const void *args, in
         return a;                                                                                  \
     }                                                                                              \
                                                                                                    \
-    /* n more elements; only the last call may have an n that is no multiple of MPC_LANES */       \
+    /* n more elements, from the first lane on */                                                  \
     MPC_ROW_FN void mpc_##name##_add_##s(MpcLanes_##name##_##s *a, const real *x, int64_t n)       \
     {                                                                                              \
         MpcLanes_##name##_##s b = *a;                                                              \
