@@ -262,13 +262,30 @@ typedef struct Columns {
     bool is_const;
 } Columns;
 
+/* What the sums are of, not what is done with them. */
+static bool *summed(const Columns *c)
+{
+    bool *is = ARENA_ARRAY(c->e->arena, bool, c->u->k.nscalars + 1);
+    for (int s = c->u->k.nscalars - 1; s >= 0; s--) {
+        const Scalar *v = &c->u->k.scalars[s];
+        bool sum = v->kind == SC_reduce && c->wanted[s];
+        for (int i = 0; (sum || is[s]) && i < v->nin; i++) {
+            is[v->in[i]] = true;
+        }
+        if (is[s] && v->kind == SC_load && v->at.index >= 0) {
+            is[v->at.index] = true;
+        }
+    }
+    return is;
+}
+
 /* Loops along the last kept axis, with an accumulator a column, unless only the reduced axis is contiguous. */
 static bool runs_along_columns(const Columns *c)
 {
-    bool columns = false, reduced = false;
+    bool columns = false, reduced = false, *is = summed(c);
     for (int s = 0; s < c->u->k.nscalars; s++) {
         const Scalar *v = &c->u->k.scalars[s];
-        if (v->kind == SC_load && c->wanted[s]) {
+        if (v->kind == SC_load && is[s]) {
             columns |= dim_equal(v->at.stride[c->kept - 1], dim_of(1));
             reduced |= dim_equal(v->at.stride[c->rank - 1], dim_of(1));
         }
