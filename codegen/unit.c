@@ -328,6 +328,10 @@ void units_make(Emit *e)
         for (int s = 0; s < u->graph->nsyms; s++) {
             names_reserve(&u->names, u->graph->syms[s].name);
         }
+        if (u->operands_name != NULL) { /* cut to the same length, they may be the operand's name */
+            names_reserve(&u->names, u->operands_name);
+            names_reserve(&u->names, u->pack_name);
+        }
         name_pointers(e, u);
     }
 }

@@ -56,7 +56,7 @@ static RtColumn *column(RtCurves *v, const char *name)
     for (int i = 0; i < v->n_columns; i++)
         if (!strcmp(v->column[i]->name, name))
             return v->column[i];
-    if (v->n_columns == RT_COLUMNS || strlen(name) >= sizeof v->column[0]->name)
+    if (v->n_columns == RT_COLUMNS || strlen(name) >= RT_NAME)
         return NULL;
     RtColumn *c = rt_alloc_zero(1, sizeof *c);
     strcpy(c->name, name);
@@ -73,13 +73,13 @@ static void add_number(RtColumn *c, int bucket, double value)
 
 /* ---- step records: many, and of numbers only, so they are read without making objects of them ---- */
 
-enum { NUMBERS_MOST = RT_COLUMNS + 4, KEY_MOST = 48 };
+enum { NUMBERS_MOST = RT_COLUMNS + 4 };
 
 typedef struct Step {
     int64_t step, epoch;
     bool skipped;
     int n;
-    char key[NUMBERS_MOST][KEY_MOST];
+    char key[NUMBERS_MOST][RT_NAME];
     double value[NUMBERS_MOST];
 } Step;
 
@@ -99,19 +99,18 @@ static void set_number(Step *s, const char *key, double value)
 static bool scan_member(Step *s, const char **at, const char *end)
 {
     const char *key = *at + 1, *quote = **at == '"' ? memchr(key, '"', (size_t)(end - key)) : NULL;
-    char name[KEY_MOST];
+    char name[RT_NAME] = "";
     double value;
-    if (!quote || quote - key >= KEY_MOST || end - quote < 3 || quote[1] != ':' ||
-        memchr(key, '\\', (size_t)(quote - key)))
+    if (!quote || end - quote < 3 || quote[1] != ':' || memchr(key, '\\', (size_t)(quote - key)))
         return false;
-    memcpy(name, key, (size_t)(quote - key));
-    name[quote - key] = 0;
+    if (quote - key < RT_NAME)
+        memcpy(name, key, (size_t)(quote - key));
     const char *from = quote + 2, *to = from;
     while (to < end && *to != ',' && *to != '}')
         to++;
     *at = to;
     bool quoted = *from == '"' && to - from > 2 && to[-1] == '"';
-    if (rt_parse_double(from + quoted, (size_t)(to - from) - 2 * quoted, &value))
+    if (*name && rt_parse_double(from + quoted, (size_t)(to - from) - 2 * quoted, &value))
         set_number(s, name, value);
     else if (!strcmp(name, "skipped"))
         s->skipped = *from == 't';
@@ -167,7 +166,7 @@ static RtEvaluations *evaluations_of(RtDigest *d, const char *set)
     for (int i = 0; i < d->n_sets; i++)
         if (!strcmp(d->sets[i]->set, set))
             return d->sets[i];
-    if (d->n_sets == RT_SETS || strlen(set) >= sizeof d->sets[0]->set)
+    if (d->n_sets == RT_SETS || strlen(set) >= RT_NAME)
         return NULL;
     RtEvaluations *v = d->sets[d->n_sets++] = rt_alloc_zero(1, sizeof *v);
     v->every = 1;

@@ -7,10 +7,11 @@
 #include <stdio.h>
 
 enum { RT_BUCKETS = 500, RT_COLUMNS = 20, RT_EVALUATIONS = 300, RT_OVERFLOWS = 100, RT_SETS = 8 };
+enum { RT_NAME = 160 }; /* of names with their end; what has a longer one is left out */
 
 /* One number of the step records: of each bucket of steps the sum, the extremes and how many there were. */
 typedef struct RtColumn {
-    char name[48];
+    char name[RT_NAME];
     double sum[RT_BUCKETS];
     float low[RT_BUCKETS], high[RT_BUCKETS];
     int32_t n[RT_BUCKETS];
@@ -28,7 +29,7 @@ typedef struct RtCurves {
 
 /* Evaluations of a set: at most RT_EVALUATIONS, one in `every`, and the last one. */
 typedef struct RtEvaluations {
-    char set[64];
+    char set[RT_NAME];
     char *record[RT_EVALUATIONS]; /* as JSON, without lists */
     char *matrix;                 /* the last record with a list: a confusion matrix; or NULL */
     int kept;

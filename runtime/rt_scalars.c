@@ -37,7 +37,7 @@ void rt_scalars_begin(MpcRun *r)
 
 void rt_scalar(MpcRun *r, const char *group, const char *set, const char *name, double value)
 {
-    char tag[200], number[RT_NUMBER_CHARS];
+    char tag[512], number[RT_NUMBER_CHARS];
     bool csv = is_csv(r);
     if (!csv && r->rt->events.fd < 0)
         return;

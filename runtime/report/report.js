@@ -219,7 +219,7 @@ function chart(where, title, series, options = {}) {
       if (s.faint) lines.append(draw("path", { d: path(s, s.y, sy), style: `stroke:${s.css}`, "stroke-width": 1, opacity: 0.38 }));
       lines.append(draw("path", { d: path(s, s.main, sy, s.kind === "step"), style: `stroke:${s.css}`, "stroke-width": 2,
         ...(s.dash ? { "stroke-dasharray": s.dash === "dots" ? "2 4" : "7 4" } : {}) }));
-      if (s.kind === "points" && s.x.length <= 40) s.x.forEach((x, i) => {
+      if (s.x.length === 1 || (s.kind === "points" && s.x.length <= 40)) s.x.forEach((x, i) => {
         if (finite(s.y[i]) && (!log || s.y[i] > 0))
           lines.append(draw("circle", { cx: sx(x), cy: sy(s.y[i]), r: 3.2, style: `fill:${s.css};stroke:var(--card)` }));
       });
