@@ -182,6 +182,14 @@ static bool set_predict(RtOptions *o, const char *text, RtErr *e)
     return true;
 }
 
+static bool set_output(RtOptions *o, const char *text, RtErr *e)
+{
+    if (!*text)
+        return rt_err(e, "--output: the name of the file is empty");
+    o->output = text;
+    return true;
+}
+
 static bool set_export(RtOptions *o, const char *text, RtErr *e)
 {
     if (!*text)
@@ -393,6 +401,8 @@ bool rt_options_parse(RtOptions *o, const MpcProgram *p, int argc, char **argv, 
         if (!take(o, argument, &next, e))
             return false;
     }
+    if (o->output && !o->predict)
+        return rt_err(e, "--output: there is no --predict FILE whose answers could go there");
     return true;
 }
 

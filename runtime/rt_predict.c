@@ -1,11 +1,12 @@
-/* rt_predict.c: --predict: asks the model about the samples of a file and prints one JSON object a line. Samples
- * are read as the data declaration of the evaluation reads them, or from JSON lines; of its fields only those must be there that the
- * answer follows from. --export: the weights as a file of their own. */
+/* rt_predict.c: --predict: asks the model about the samples of a file or folder. They are read as the data
+ * declaration of the evaluation reads its own, or from JSON lines; of its fields only those must be there that the
+ * answer follows from. What is printed of an answer is rt_answer.c's. --export: the weights as a file of their
+ * own. */
 #include "abi/scalar.h"
+#include "rt_answer.h"
 #include "rt_run.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,16 +46,49 @@ static void name_input(char *text, size_t size, const char *path)
     }
 }
 
-/* Only the fields that are needed: a declaration of its own, which the readers can be given. */
+/* Only the fields that are needed, and their files: a declaration of its own, which the readers can be given. */
 static void keep_needed(MpcData *d, const bool *needs)
 {
     MpcField *fields = rt_alloc_zero((size_t)d->n_fields, sizeof *fields);
+    const char **paths = rt_alloc_zero((size_t)d->n_paths, sizeof *paths);
+    bool each = d->kind == MPC_DATA_idx; /* a file for each field */
     int n = 0;
+    for (int i = 0; i < d->n_paths; i++)
+        paths[i] = d->paths[i];
     for (int i = 0; i < d->n_fields; i++)
-        if (needs[i])
+        if (needs[i]) {
+            paths[each ? n : 0] = d->paths[each ? i : 0];
             fields[n++] = d->fields[i];
+        }
     d->fields = fields;
     d->n_fields = n;
+    d->paths = paths;
+    d->n_paths = each ? n : d->n_paths;
+}
+
+/* A folder holds the files that the declaration names, as they are written there or under their bare names; what
+ * lies elsewhere is not meant. */
+static bool find_in_folder(MpcData *d, const char *folder, RtErr *e)
+{
+    const char **found = rt_alloc_zero((size_t)d->n_paths, sizeof *found);
+    for (int i = 0; i < d->n_paths; i++) {
+        const char *slash = strrchr(d->paths[i], '/');
+        char *path = rt_text("%s/%s", folder, d->paths[i]);
+        if (slash && access(path, F_OK) != 0) {
+            free(path);
+            path = rt_text("%s/%s", folder, slash + 1);
+        }
+        if (access(path, F_OK) != 0) {
+            rt_err(e, "--predict: the folder '%s' has no file '%s'", folder,
+                   slash ? slash + 1 : d->paths[i]);
+            rt_hint(e, "a folder must hold the files that the declaration of %s names", d->name);
+            free(path);
+            return false;
+        }
+        found[i] = path;
+    }
+    d->paths = found;
+    return true;
 }
 
 /* The rows of the file as a table of the declaration `full`, zero where a field need not be there. */
@@ -89,21 +123,27 @@ static bool read_samples(MpcRun *r, RtTable *table, RtErr *e)
     RtTable *read = rt_alloc_zero(1, sizeof *read);
     MpcData *narrow = rt_alloc(sizeof *narrow);
     *narrow = *full;
-    if (says_jsonl(r->rt->options.predict) || (full->kind != MPC_DATA_bin && rt_is_jsonl(path)))
+    bool folder = rt_is_folder(path);
+    if (!folder &&
+        (says_jsonl(r->rt->options.predict) || (full->kind != MPC_DATA_bin && rt_is_jsonl(path))))
         narrow->kind = MPC_DATA_jsonl;
     bool *needs = rt_alloc((size_t)full->n_fields * sizeof *needs);
     /* A record without one of its fields would be another record. */
     for (int i = 0; i < full->n_fields; i++)
         needs[i] = p->needs[i] || narrow->kind == MPC_DATA_bin;
     keep_needed(narrow, needs);
-    narrow->paths = &path;
-    narrow->n_paths = 1;
-    if (narrow->kind == MPC_DATA_idx && narrow->n_fields != 1)
-        return rt_err(
-            e,
-            "--predict: a sample of %s has %d fields in files of their own; JSON lines can hold "
-            "them",
-            full->name, narrow->n_fields);
+    if (folder) {
+        if (!find_in_folder(narrow, path, e))
+            return false;
+    } else if (narrow->kind == MPC_DATA_idx && narrow->n_fields != 1) {
+        rt_err(e, "--predict: a sample of %s has %d fields in files of their own", full->name,
+               narrow->n_fields);
+        rt_hint(e, "name a folder that holds them, or a file of JSON lines");
+        return false;
+    } else {
+        narrow->paths = &path;
+        narrow->n_paths = 1;
+    }
     if (rt_table_load(read, narrow, &here, e))
         return widen(table, read, full, needs);
     if (path == name)
@@ -123,82 +163,17 @@ static double number_at(const MpcPredict *p, const unsigned char *at, int64_t i)
     }
 }
 
-static void put_class(MpcRun *r, RtJson *j, int64_t best)
-{
-    rt_json_int(j, "label", best);
-    if (best < r->program->n_classes)
-        rt_json_text(j, "class", r->program->classes[best]);
-}
-
-/* To the digits that an f32 has. */
-static void put_numbers(RtJson *j, const char *key, const double *v, int64_t n)
-{
-    rt_json_open_list(j, key);
-    for (int64_t i = 0; i < n; i++)
-        rt_json_number(j, NULL, (double)(float)v[i]);
-    rt_json_close_list(j);
-}
-
-/* Softmax of the n numbers in place; the index of the largest, the first where there are several. */
-static int64_t softmax(double *v, int64_t n)
-{
-    int64_t best = 0;
-    double sum = 0;
-    for (int64_t i = 1; i < n; i++)
-        best = v[i] > v[best] || (isnan(v[best]) && !isnan(v[i])) ? i : best;
-    double top = v[best];
-    for (int64_t i = 0; i < n; i++)
-        sum += v[i] = exp(v[i] - top);
-    for (int64_t i = 0; i < n; i++)
-        v[i] /= sum;
-    return best;
-}
-
-static void put_answer(MpcRun *r, RtJson *j, double *v, int64_t n)
-{
-    const MpcPredict *p = r->program->predict;
-    int64_t classes = p->rank ? p->dims[p->rank - 1] : 1;
-    if (p->kind == MPC_PREDICT_logits && p->rank == 1) {
-        put_class(r, j, softmax(v, n));
-        put_numbers(j, "probabilities", v, n);
-    } else if (p->kind == MPC_PREDICT_logits && p->rank > 1) {
-        rt_json_open_list(j, "labels");
-        for (int64_t i = 0; i + classes <= n; i += classes)
-            rt_json_int(j, NULL, softmax(v + i, classes));
-        rt_json_close_list(j);
-    } else if (p->kind == MPC_PREDICT_logit) {
-        for (int64_t i = 0; i < n; i++)
-            v[i] = 1 / (1 + exp(-v[i]));
-        if (n == 1)
-            put_class(r, j, v[0] > 0.5);
-        if (n == 1)
-            rt_json_number(j, "probability", (double)(float)v[0]);
-        else
-            put_numbers(j, "probabilities", v, n);
-    } else if (n == 1) {
-        rt_json_number(j, "output", (double)(float)v[0]);
-    } else {
-        put_numbers(j, "output", v, n);
-    }
-}
-
-static void print_batch(MpcRun *r, double *v, int64_t each, const MpcBatch *batch)
+static bool print_batch(MpcRun *r, RtAnswers *out, double *v, const MpcBatch *batch, RtErr *e)
 {
     const MpcPredict *p = r->program->predict;
     const unsigned char *answer = r->mirror + p->offset;
-    RtJson *j = &r->rt->line;
     for (int64_t i = 0; i < batch->n; i++) {
-        for (int64_t k = 0; k < each; k++)
-            v[k] = number_at(p, answer, i * each + k);
-        rt_json_start(j);
-        rt_json_open(j, NULL);
-        put_answer(r, j, v, each);
-        if (!j->finite)
-            rt_json_bool(j, "finite", false);
-        rt_json_close(j);
-        fwrite(j->text, 1, j->length, stdout);
-        putchar('\n');
+        for (int64_t k = 0; k < out->each; k++)
+            v[k] = number_at(p, answer, i * out->each + k);
+        if (!rt_answers_put(out, v, e))
+            return false;
     }
+    return true;
 }
 
 void rt_predict_data(MpcRun *r, RtTable *table)
@@ -226,31 +201,37 @@ int rt_predict(MpcRun *r, const RtTable *table)
     const MpcPredict *p = r->program->predict;
     MpcLoaderDecl decl = r->program->loaders[p->loader];
     RtSet all = {.table = table, .count = table->rows};
-    RtErr e;
+    RtErr e = {.hint = ""};
     MpcBatch batch;
-    int64_t each = 1;
-    for (int i = 0; i < p->rank; i++)
-        each *= p->dims[i];
+    RtAnswers out;
     decl.shuffle = decl.drop_last = decl.training = false;
     decl.sampler = MPC_SAMPLER_none;
-    if (!table->rows)
-        return 0;
-    double *v = rt_alloc((size_t)each * sizeof *v);
-    MpcLoader *l = rt_loader_new(&decl, &all, decl.batch_max, r->seed,
-                                 r->rt->prefetch ? RT_PREFETCH_auto : RT_PREFETCH_never, NULL,
-                                 r->rt->device, &e);
-    if (!l)
+    if (!rt_answers_open(&out, r->program, &r->rt->options, &e))
         rt_end_early(r, 1, &e);
-    mpc_loader_begin(l, 0);
-    while (!rt_signal() && !ferror(stdout) && mpc_loader_next(l, &batch)) {
-        p->run(r, &batch);
-        rt_device_read(r->rt->device, p->offset,
-                       (size_t)(batch.n * each) * rt_dtype_bytes(p->dtype));
-        print_batch(r, v, each, &batch);
+    double *v = rt_alloc((size_t)out.each * sizeof *v);
+    bool ok = true;
+    if (table->rows) {
+        MpcLoader *l = rt_loader_new(&decl, &all, decl.batch_max, r->seed,
+                                     r->rt->prefetch ? RT_PREFETCH_auto : RT_PREFETCH_never, NULL,
+                                     r->rt->device, &e);
+        if (!l)
+            rt_end_early(r, 1, &e);
+        mpc_loader_begin(l, 0);
+        while (ok && !rt_signal() && mpc_loader_next(l, &batch)) {
+            p->run(r, &batch);
+            rt_device_read(r->rt->device, p->offset,
+                           (size_t)(batch.n * out.each) * rt_dtype_bytes(p->dtype));
+            ok = print_batch(r, &out, v, &batch, &e);
+        }
+        mpc_loader_end(l);
+        rt_loader_free(l);
     }
-    mpc_loader_end(l);
-    rt_loader_free(l);
     free(v);
+    ok = rt_answers_close(&out, ok && !rt_signal(), &e) && ok;
+    if (!ok)
+        rt_end_early(r, 1, &e);
+    if (out.to_file && !rt_signal())
+        fprintf(stderr, "%s: wrote %s\n", r->program->name, r->rt->options.output);
     return rt_signal() ? 128 + rt_signal() : 0;
 }
 

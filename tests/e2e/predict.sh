@@ -79,8 +79,67 @@ if "$mpc" fit.mpt --cpu=generic -O0 -o fit >fit.log 2>&1; then
     printf 'b,a\n2,1\n0,0\n4,3\n' | ./fit --out fit-run --predict - >fit.jsonl || fail "fit: --predict ends with $?"
     [[ $(wc -l <fit.jsonl) == 3 ]] || fail "fit: not three answers"
     grep -qE '^\{"output":-?[0-9.e-]+\}$' fit.jsonl || fail "fit: $(head -n 1 fit.jsonl)"
+    printf 'b,a\n2,1\n0,0\n4,3\n' | ./fit --out fit-run --predict - --log csv >fit.csv || fail "fit: csv"
+    { echo output; sed 's/.*:\(.*\)}/\1/' fit.jsonl; } | cmp -s - fit.csv || fail "fit: csv has $(cat fit.csv)"
 else
     cat fit.log >&2
     fail "fit.mpt does not compile"
 fi
+
+# Into a file, as JSON lines or as a table; all of it, or no file.
+run 0 'wrote all.jsonl' "$train" --out run --predict "$table" --output all.jsonl
+cmp -s all.jsonl answers.jsonl || fail "--output: other answers"
+run 0 'wrote all.csv' "$train" --out run --predict "$table" --output all.csv
+[[ $(head -n 1 all.csv) == label,probability_0,*,probability_9 ]] || fail "csv: $(head -n 1 all.csv)"
+tail -n +2 all.csv | cut -d, -f1 | cmp -s - labels || fail "csv: other labels"
+diff <(tail -n +2 all.csv | cut -d, -f2-) <(sed 's/.*\[\(.*\)\]}/\1/' answers.jsonl) >/dev/null || fail "csv: other numbers"
+run 1 "nowhere/all.csv" "$train" --out run --predict "$table" --output nowhere/all.csv
+run 1 'cannot write' bash -c "ulimit -f 4; trap '' XFSZ; '$train' --out run --predict '$table' --output cut.csv"
+[[ ! -e cut.csv && -z $(ls -A | grep -F cut.csv) ]] || fail "a cut file of answers is left: $(ls -A | grep -F cut)"
+run 2 'no --predict' "$train" --output all.csv
+
+# Files of one field each: one that is needed is a file, several are a folder; records of one size. Classes have names.
+cat >idx.mpt <<'MPT'
+data eyes = KIND(FILES) -> (left: u8[2, 2], right: u8[2], label: u8 = classes("no", "yes, \"both\""))
+module Net() {
+    a = Linear(4, 2)
+    b = Linear(2, 2)
+    forward(x, y) { return a(x.flatten(1)) + b(y) }
+}
+model = Net()
+optimizer = SGD(model.parameters(), lr = 0.01)
+for batch in loader(eyes, batch_size = 2) {
+    loss = cross_entropy(model(batch.left / 255, batch.right / 255), batch.label)
+    backward(loss)
+    optimizer.step()
+    optimizer.zero_grad()
+}
+e = evaluate(eyes, batch_size = 2) { accuracy(model(batch.left / 255, batch.right / 255), batch.label) }
+MPT
+sed 's/KIND/idx/; s/FILES/"train\/left", "train\/right", "train\/label"/' idx.mpt >many.mpt
+sed 's/KIND/bin/; s/FILES/"records.bin"/' idx.mpt >records.mpt
+mkdir train new wrong
+printf '\0\0\10\3\0\0\0\3\0\0\0\2\0\0\0\2abcdefghijkl' >train/left
+printf '\0\0\10\2\0\0\0\3\0\0\0\2mnopqr' >train/right
+printf '\0\0\10\1\0\0\0\3\0\1\0' >train/label
+cp train/left train/right new
+printf 'abcdmn\0efghop\1ijklqr\0' >records.bin
+for name in many records; do
+    quietly "$mpc" $name.mpt --cpu=generic -O0 -o $name
+    quietly ./$name --out $name-run --log none
+done
+./many --out many-run --predict new >many.jsonl || fail "a folder of idx files: $?"
+[[ $(grep -cE '^\{"label":[01],"class":"(no|yes, \\"both\\")","probabilities":\[[^,]*,[^,]*\]\}$' many.jsonl) == 3 ]] ||
+    fail "a folder of idx files: $(cat many.jsonl)"
+./records --out records-run --predict records.bin | cmp -s - many.jsonl || fail "records: other answers"
+run 0 'wrote many.csv' ./many --out many-run --predict new --output many.csv
+[[ $(head -n 1 many.csv) == label,class,probability_0,probability_1 ]] || fail "csv: $(head -n 1 many.csv)"
+[[ $(grep -cE '^([0],no|1,"yes, ""both"""),' many.csv) == 3 ]] || fail "csv: $(cat many.csv)"
+run 1 'has 2 fields in files of their own' ./many --out many-run --predict new/left
+run 1 "the folder 'wrong' has no file 'left'" ./many --out many-run --predict wrong
+cp new/left wrong/right
+cp new/left wrong/left
+run 1 "'wrong/right' has 3 axes" ./many --out many-run --predict wrong
+printf 'abcdmn\0efg' >cut.bin
+run 1 'cut.bin' ./records --out records-run --predict cut.bin
 finish
