@@ -47,7 +47,7 @@ typedef struct RtOptions {
     const char *device;                /* "auto", "cpu", "cuda", "cuda:1"; NULL: not given, auto */
     int gpu;                           /* of --device cuda:N; -1: any */
     const char *predict, *export_path;
-    const char *output; /* of --predict; NULL: stdout */
+    const char *output;        /* of --predict; NULL: stdout */
     int64_t epochs, max_steps; /* -1: not given */
     int64_t threads;           /* 0: as many as there are CPUs */
     uint64_t seed;
