@@ -17,6 +17,7 @@ BuiltinFn fn_cast;
 BuiltinFn fn_cat;
 BuiltinFn fn_ceil;
 BuiltinFn fn_channel_moments;
+BuiltinFn fn_checkpoint;
 BuiltinFn fn_chunk;
 BuiltinFn fn_clamp;
 BuiltinFn fn_clip_norm;

@@ -134,7 +134,12 @@ struct Method {
     const Ast *func;
 };
 
-typedef enum ContextKind { CONTEXT_autocast, CONTEXT_precision, CONTEXT_no_grad } ContextKind;
+typedef enum ContextKind {
+    CONTEXT_autocast,
+    CONTEXT_precision,
+    CONTEXT_no_grad,
+    CONTEXT_checkpoint
+} ContextKind;
 
 static inline Val val_poison(void)
 {
@@ -340,6 +345,7 @@ typedef struct Lower {
     Builder b;
     Loc loc; /* the user's place of what is being evaluated */
     bool training;
+    int regions; /* of `with checkpoint`, so far */
     bool no_grad;
     DType force; /* `with precision`, `@f32` */
     const char *force_why;

@@ -511,22 +511,33 @@ static Flow exec_return(Lower *l, const Ast *s)
     return val_is_poison(v) ? FLOW_stop : FLOW_return;
 }
 
+/* One within another is part of it. */
+static void enter_checkpoint(Lower *l)
+{
+    if (l->b.region == 0) {
+        l->b.region = ++l->regions;
+    }
+}
+
 /* Enters the contexts, calls body, leaves them. */
 Flow exec_with(Lower *l, const Ast *s, Flow (*body)(Lower *l, const AstList *body))
 {
     DType amp = l->b.amp, force = l->force;
     const char *why = l->force_why;
     bool no_grad = l->no_grad;
+    int region = l->b.region;
     bool fine = true;
     for (int i = 0; i < s->list.n; i++) {
         Val v = eval(l, s->list.at[i]);
         if (v.kind == VAL_builtin && str_eq(v.builtin->name, "no_grad")) {
             l->no_grad = true; /* with no_grad { }, as well as with no_grad() { } */
+        } else if (v.kind == VAL_builtin && str_eq(v.builtin->name, "checkpoint")) {
+            enter_checkpoint(l);
         } else if (v.kind != VAL_context) {
             fine = false;
             if (!val_is_poison(v)) {
                 lower_error(l, s->list.at[i]->loc,
-                            "`with` takes autocast(...), precision(...) or no_grad()");
+                            "`with` takes autocast(...), precision(...), no_grad or checkpoint");
             }
         } else if (v.tag == CONTEXT_autocast) {
             l->b.amp = v.dtype;
@@ -534,6 +545,8 @@ Flow exec_with(Lower *l, const Ast *s, Flow (*body)(Lower *l, const AstList *bod
             l->force = v.dtype;
             l->force_why =
                 l->frame != NULL && l->frame->is_std ? "statistics are computed in f32" : NULL;
+        } else if (v.tag == CONTEXT_checkpoint) {
+            enter_checkpoint(l);
         } else {
             l->no_grad = true;
         }
@@ -543,6 +556,7 @@ Flow exec_with(Lower *l, const Ast *s, Flow (*body)(Lower *l, const AstList *bod
     l->force = force;
     l->force_why = why;
     l->no_grad = no_grad;
+    l->b.region = region;
     return fine ? flow : FLOW_stop;
 }
 

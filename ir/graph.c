@@ -71,6 +71,7 @@ static Node *build_typed(Builder *b, Op op, int nin, Node *const *in, Attrs attr
     n->loc = b->loc;
     n->why = b->why;
     n->amp = b->amp;
+    n->region = op == OP_arg || op_info[op].kind == KIND_Mark ? 0 : b->region;
     if (!infer_node(g, n, b->diag)) {
         return NULL;
     }
@@ -86,6 +87,20 @@ Node *build(Builder *b, Op op, int nin, Node *const *in, Attrs attrs)
 Node *build_arg(Builder *b, DType dt, const Dims *dims, Attrs attrs)
 {
     return build_typed(b, OP_arg, 0, NULL, attrs, dt, dims);
+}
+
+Node *build_again(Builder *b, const Node *n, Node **in)
+{
+    Node *copy = ARENA_NEW(b->graph->arena, Node);
+    *copy = *n;
+    copy->in = in;
+    copy->loc = b->loc;
+    copy->name = b->name;
+    copy->why = b->why;
+    copy->amp = b->amp;
+    copy->region = b->region;
+    graph_append(b->graph, copy);
+    return copy;
 }
 
 Node *build_const(Builder *b, DType dt, double value)

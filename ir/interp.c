@@ -184,6 +184,11 @@ void eval_detach(Run *r, const Node *n, Value *const *in, Value *out)
     eval_reshape(r, n, r->frozen != NULL ? &r->frozen[n->id] : in, out);
 }
 
+void eval_recompute(Run *r, const Node *n, Value *const *in, Value *out)
+{
+    eval_reshape(r, n, in, out);
+}
+
 void eval_expand(Run *r, const Node *n, Value *const *in, Value *out)
 {
     (void)r;

@@ -217,6 +217,7 @@ bool attrs_equal(const Attrs *a, const Attrs *b);
 /* How Node.why begins on nodes that no line of the file stands for. */
 #define WHY_BACKWARD "backward of "
 #define WHY_UPDATE "update: "
+#define WHY_AGAIN WHY_BACKWARD "a checkpoint: " /* the forward's ops, computed again */
 
 typedef struct Node Node;
 struct Node {
@@ -230,6 +231,7 @@ struct Node {
     Loc loc;          /* in the user's file, also for nodes that come from the standard library */
     const char *why;  /* the sentence of --explain; NULL before autocast */
     DType amp;   /* type of the surrounding autocast region; DT_none outside and after autocast */
+    int region;  /* `with checkpoint` it stands in, from 1; 0 outside and after autodiff */
     bool forced; /* the user wrote its type: cast(...), @f32, with precision(...) */
     int id;      /* index in graph->nodes; graph_renumber() keeps it true */
 };
@@ -284,6 +286,7 @@ typedef struct Builder {
     DType amp;
     const char *name;
     const char *why;
+    int region;
 } Builder;
 
 Node *build(Builder *b, Op op, int nin, Node *const *in, Attrs attrs);
@@ -291,6 +294,8 @@ Node *build_arg(Builder *b, DType dt, const Dims *dims, Attrs attrs);
 Node *build_const(Builder *b, DType dt, double value);
 /* iota, uniform: of given dims. uniform takes the graph's {rng} argument, made if it has none. */
 Node *build_like(Builder *b, DType dt, const Dims *dims, Op op, Attrs attrs);
+/* What n is, over other operands, which have the types of n's; at the Builder's place. */
+Node *build_again(Builder *b, const Node *n, Node **in);
 Node *build1(Builder *b, Op op, Node *x);
 Node *build2(Builder *b, Op op, Node *x, Node *y);
 Node *build3(Builder *b, Op op, Node *x, Node *y, Node *z);

@@ -175,7 +175,8 @@ static void text_node(Text *t, const Module *m, const Graph *g, const Node *n)
     text_pad(t, TYPE_COLUMN - 1);
     text_puts(t, " : ");
     text_type(t, g, n->dtype, &n->dims);
-    if (n->name != NULL || n->loc.line != 0 || n->amp != DT_none || n->forced || n->why != NULL) {
+    if (n->name != NULL || n->loc.line != 0 || n->amp != DT_none || n->region > 0 || n->forced ||
+        n->why != NULL) {
         text_pad(t, NOTES_COLUMN);
     }
     text_loc(t, m, n->loc);
@@ -186,6 +187,9 @@ static void text_node(Text *t, const Module *m, const Graph *g, const Node *n)
     }
     if (n->amp != DT_none) {
         text_printf(t, " amp(%s)", dtype_info[n->amp].name);
+    }
+    if (n->region > 0) {
+        text_printf(t, " checkpoint(%d)", n->region);
     }
     text_puts(t, n->forced ? " forced" : "");
     if (n->why != NULL) {

@@ -224,6 +224,11 @@ static void read_node(Reader *r)
         n->amp = read_dtype(r);
         read_expect_sign(r, ")");
     }
+    if (read_accept_word(r, "checkpoint")) {
+        read_expect_sign(r, "(");
+        n->region = (int)read_int(r, 1, INT_MAX);
+        read_expect_sign(r, ")");
+    }
     n->forced = read_accept_word(r, "forced");
     n->why = read_accept_word(r, "why") ? read_note(r) : NULL;
     if (!r->failed) {

@@ -97,7 +97,12 @@ static Node *cast_value(Autocast *a, const Node *user, Node *v, DType dt)
     if (made != NULL) {
         return made;
     }
-    Builder b = {.graph = a->g, .diag = a->c->diag, .loc = v->loc, .name = v->name, .why = v->why};
+    Builder b = {.graph = a->g,
+                 .diag = a->c->diag,
+                 .loc = v->loc,
+                 .name = v->name,
+                 .why = v->why,
+                 .region = v->region};
     if (v->op == OP_const) {
         made = build_const(&b, dt, attrs_float(&v->attrs, ATTR_value, 0));
     } else if (v->op == OP_reshape || v->op == OP_expand) {

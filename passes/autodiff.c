@@ -5,6 +5,7 @@
  *          parameter. Activation gradients have the type of their forward value. What a parameter becomes by
  *          casts and shape ops has f32 gradients all the way, so a weight's gradient leaves the contraction's
  *          accumulator in f32 and uses of one weight add up in f32; the derivative of its cast is the identity.
+ *          Values of a checkpoint region are computed again (recompute.h); no node has a region any more.
  *
  *   %3 = linear %x, %w, %b : f16    ->  ..
  *   %5 = backward %4                    %7 = matmul %dy, %x {trans_a} : f32   "w.grad"
@@ -17,6 +18,7 @@
 #include "ir/base/text.h"
 #include "ir/base/vec.h"
 #include "passes/ctx.h"
+#include "passes/recompute.h"
 
 typedef struct Autodiff {
     PassCtx *c;
@@ -27,6 +29,7 @@ typedef struct Autodiff {
     int backwards;  /* that are left in the graph */
     VEC(const char *) reached; /* parameters with a gradient by one of them */
     Node **grad;               /* by old id: sum of what came in so far; of one backward */
+    Recompute again;           /* what that backward computes a second time */
 } Autodiff;
 
 /* ---- what gradients flow into -------------------------------------------------------------------- */
@@ -120,7 +123,7 @@ static const char *reason(Autodiff *a, const Node *n, const Node *x)
 /* Hands the gradient of n's result on to its operands. False: an error was reported. */
 static bool differentiate(Autodiff *a, Node *n)
 {
-    Node *dy = a->grad[n->id];
+    Node *dy = a->grad[n->id], *value = recompute_node(&a->again, n, dy);
     Builder b = {.graph = a->g, .diag = a->c->diag, .loc = n->loc, .name = n->name};
     for (int i = 0; i < n->nin; i++) {
         Node *x = n->in[i];
@@ -139,7 +142,7 @@ static bool differentiate(Autodiff *a, Node *n)
             return false;
         }
         DType type = op_info[n->op].kind == KIND_Map ? map_dtype(n) : n->dtype;
-        Vjp v = {&b, n, dy, i, type, gradient_type(a, x)};
+        Vjp v = {&b, value, dy, i, type, gradient_type(a, x)};
         if (a->of_param[x->id] && dtype_is_low(type)) {
             v.type = DT_f32;
         }
@@ -210,6 +213,7 @@ static Node *expand_backward(Autodiff *a, Node *backward)
         return NULL;
     }
     a->grad = ARENA_ARRAY(a->c->scratch, Node *, a->r.n);
+    a->again = (Recompute){.g = a->g, .scratch = a->c->scratch};
     Builder b = {.graph = a->g,
                  .diag = a->c->diag,
                  .loc = backward->loc,
@@ -268,6 +272,9 @@ static bool differentiate_graph(PassCtx *c, Graph *g)
     }
     rebuild_end(&a.r);
     graph_dce(g);
+    for (int i = 0; i < g->nnodes; i++) {
+        g->nodes[i]->region = 0;
+    }
     return ok;
 }
 

@@ -235,6 +235,7 @@ typedef struct Gather {
     Fusion *f;
     const Cluster *c; /* NULL: none yet */
     NodeVec reads;
+    NodeVec waits; /* what must be there first, without being read */
 } Gather;
 
 /* What an epilogue of a contraction counts or reads steps through N as through one axis. */
@@ -266,6 +267,25 @@ static bool gather_root(void *ctx, Node *root, const Linear *at)
     return true;
 }
 
+/* The real node behind what a recompute waits for; NULL: it is there from the start. */
+static Node *waits_for(const Fusion *f, const Node *recompute)
+{
+    Node *d = recompute->in[1];
+    while (d != NULL && !f->is_real[d->id]) {
+        d = f->sink[d->id] != NULL ? f->sink[d->id] : d->nin > 0 ? d->in[0] : NULL;
+    }
+    return d;
+}
+
+static void gather_wait(void *ctx, Node *recompute)
+{
+    Gather *g = ctx;
+    Node *d = waits_for(g->f, recompute);
+    if (d != NULL && (g->c == NULL || g->f->of[d->id] != g->c->id)) {
+        vec_push(g->f->arena, &g->waits, d);
+    }
+}
+
 void fuse_order(Fusion *f, Cluster *c, int id)
 {
     for (int i = 0; i < c->needs.n; i++) {
@@ -290,10 +310,13 @@ void fuse_order(Fusion *f, Cluster *c, int id)
     }
 }
 
-static void add_reads(Fusion *f, Cluster *c, const NodeVec *reads)
+static void add_reads(Fusion *f, Cluster *c, const Gather *g)
 {
-    for (int i = 0; i < reads->n; i++) {
-        Node *r = reads->at[i];
+    for (int i = 0; i < g->waits.n; i++) {
+        fuse_order(f, c, f->of[g->waits.at[i]->id]);
+    }
+    for (int i = 0; i < g->reads.n; i++) {
+        Node *r = g->reads.at[i];
         bool known = false;
         for (int k = 0; k < c->reads.n; k++) {
             known = known || c->reads.at[k] == r;
@@ -305,13 +328,13 @@ static void add_reads(Fusion *f, Cluster *c, const NodeVec *reads)
     }
 }
 
-static void add_node(Fusion *f, Cluster *c, Node *n, bool per_row, const NodeVec *reads)
+static void add_node(Fusion *f, Cluster *c, Node *n, bool per_row, const Gather *g)
 {
     vec_push(f->arena, &c->nodes, n);
     f->of[n->id] = c->id;
     f->is_real[n->id] = true;
     f->per_row[n->id] = per_row;
-    add_reads(f, c, reads);
+    add_reads(f, c, g);
 }
 
 static Cluster *new_cluster(Fusion *f, KernelKind kind, const Dims *space, int nreduce)
@@ -327,12 +350,15 @@ static Cluster *new_cluster(Fusion *f, KernelKind kind, const Dims *space, int n
 }
 
 /* No cluster that is read may need c itself. */
-static bool no_cycle(Fusion *f, const Cluster *c, const NodeVec *reads)
+static bool no_cycle(Fusion *f, const Cluster *c, const Gather *g)
 {
-    for (int i = 0; i < reads->n; i++) {
-        int from = f->of[reads->at[i]->id];
-        if (from >= 0 && fuse_needs(f, from, c->id)) {
-            return false;
+    const NodeVec *lists[] = {&g->reads, &g->waits};
+    for (int l = 0; l < 2; l++) {
+        for (int i = 0; i < lists[l]->n; i++) {
+            int from = f->of[lists[l]->at[i]->id];
+            if (from >= 0 && fuse_needs(f, from, c->id)) {
+                return false;
+            }
         }
     }
     return true;
@@ -347,25 +373,40 @@ static bool join(Fusion *f, Cluster *c, Node *n)
         return false;
     }
     Gather g = {.f = f, .c = c};
-    Walk w = {.f = f, .space = &c->space, .fn = gather_root, .leaf = in_line, .ctx = &g};
-    if (!walk_operands(&w, n, &map) || !no_cycle(f, c, &g.reads) ||
+    Walk w = {.f = f,
+              .space = &c->space,
+              .fn = gather_root,
+              .leaf = in_line,
+              .after = gather_wait,
+              .ctx = &g};
+    if (!walk_operands(&w, n, &map) || !no_cycle(f, c, &g) ||
         (c->kind == KERNEL_Row && !fuse_in_line(f, c, n, per_row))) {
         return false;
     }
-    add_node(f, c, n, per_row, &g.reads);
+    add_node(f, c, n, per_row, &g);
     return true;
+}
+
+static void gather_more(Gather *g, const Gather *some)
+{
+    for (int i = 0; i < some->reads.n; i++) {
+        vec_push(g->f->arena, &g->reads, some->reads.at[i]);
+    }
+    for (int i = 0; i < some->waits.n; i++) {
+        vec_push(g->f->arena, &g->waits, some->waits.at[i]);
+    }
 }
 
 static void make_real(Fusion *f, Node *n);
 
 /* Walks until nothing is in the way: what no map can follow becomes real first. */
-static NodeVec reads_of(Fusion *f, const Dims *space, Node *n, const IndexMap *map, bool operands)
+static Gather reads_of(Fusion *f, const Dims *space, Node *n, const IndexMap *map, bool operands)
 {
     for (;;) {
         Gather g = {.f = f};
-        Walk w = {.f = f, .space = space, .fn = gather_root, .ctx = &g};
+        Walk w = {.f = f, .space = space, .fn = gather_root, .after = gather_wait, .ctx = &g};
         if (operands ? walk_operands(&w, n, map) : walk_node(&w, n, map)) {
-            return g.reads;
+            return g;
         }
         if (w.blocked == NULL || fuse_is_root(f, NULL, w.blocked)) {
             ICE("%s: no index for this shape", op_info[n->op].name);
@@ -377,7 +418,7 @@ static NodeVec reads_of(Fusion *f, const Dims *space, Node *n, const IndexMap *m
 static void own_map_cluster(Fusion *f, Node *n)
 {
     IndexMap id = map_identity(&n->dims);
-    NodeVec reads = reads_of(f, &n->dims, n, &id, true);
+    Gather reads = reads_of(f, &n->dims, n, &id, true);
     Cluster *c = new_cluster(f, KERNEL_Map, &n->dims, 0);
     add_node(f, c, n, false, &reads);
 }
@@ -390,11 +431,11 @@ static void make_real(Fusion *f, Node *n)
 }
 
 /* Clusters that compute what n reads, the latest first. */
-static IntVec candidates(Fusion *f, const NodeVec *reads)
+static IntVec candidates(Fusion *f, const Gather *g)
 {
     IntVec ids = {0};
-    for (int i = 0; i < reads->n; i++) {
-        int id = f->of[reads->at[i]->id];
+    for (int i = 0; i < g->reads.n; i++) {
+        int id = f->of[g->reads.at[i]->id];
         if (id < 0) {
             continue;
         }
@@ -411,7 +452,7 @@ static IntVec candidates(Fusion *f, const NodeVec *reads)
 static void place_map(Fusion *f, Node *n)
 {
     IndexMap id = map_identity(&n->dims);
-    NodeVec reads = reads_of(f, &n->dims, n, &id, true);
+    Gather reads = reads_of(f, &n->dims, n, &id, true);
     IntVec ids = candidates(f, &reads);
     for (int i = 0; i < ids.n; i++) {
         if (join(f, f->clusters.at[ids.at[i]], n)) {
@@ -471,8 +512,8 @@ static bool join_rows(Fusion *f, Cluster *c, Node *n, const Reduction *r)
         return false;
     }
     Gather g = {.f = f, .c = c};
-    Walk w = {.f = f, .space = &c->space, .fn = gather_root, .ctx = &g};
-    if (!walk_node(&w, n->in[0], &r->map) || !no_cycle(f, c, &g.reads)) {
+    Walk w = {.f = f, .space = &c->space, .fn = gather_root, .after = gather_wait, .ctx = &g};
+    if (!walk_node(&w, n->in[0], &r->map) || !no_cycle(f, c, &g)) {
         return false;
     }
     Cluster row = *c;
@@ -483,21 +524,31 @@ static bool join_rows(Fusion *f, Cluster *c, Node *n, const Reduction *r)
     }
     c->kind = row.kind;
     c->nreduce = row.nreduce;
-    add_node(f, c, n, true, &g.reads);
+    add_node(f, c, n, true, &g);
     return true;
 }
 
-/* c reads some of what is wanted, and would wait for nothing that it does not wait for already. */
-static bool is_sibling(const Fusion *f, const Cluster *c, const NodeVec *reads)
+static bool waits_already(const Fusion *f, const Cluster *c, const Node *n)
 {
+    bool waits = f->of[n->id] < 0;
+    for (int i = 0; i < c->needs.n; i++) {
+        waits = waits || c->needs.at[i] == f->of[n->id];
+    }
+    return waits;
+}
+
+/* c reads some of what is wanted, and would wait for nothing that it does not wait for already. */
+static bool is_sibling(const Fusion *f, const Cluster *c, const Gather *g)
+{
+    const NodeVec *reads = &g->reads;
     bool shared = false;
-    for (int i = 0; i < reads->n; i++) {
-        int from = f->of[reads->at[i]->id];
-        bool waited = from < 0;
-        for (int k = 0; k < c->needs.n; k++) {
-            waited = waited || c->needs.at[k] == from;
+    for (int i = 0; i < g->waits.n; i++) {
+        if (!waits_already(f, c, g->waits.at[i])) {
+            return false;
         }
-        if (!waited) {
+    }
+    for (int i = 0; i < reads->n; i++) {
+        if (!waits_already(f, c, reads->at[i])) {
             return false;
         }
         for (int k = 0; k < c->reads.n; k++) {
@@ -510,7 +561,7 @@ static bool is_sibling(const Fusion *f, const Cluster *c, const NodeVec *reads)
 static void place_reduction(Fusion *f, Node *n)
 {
     Reduction r = classify(f, n);
-    NodeVec reads = reads_of(f, &r.space, n->in[0], &r.map, false);
+    Gather reads = reads_of(f, &r.space, n->in[0], &r.map, false);
     if (r.kind == KERNEL_Row) {
         IntVec ids = candidates(f, &reads);
         for (int i = 0; i < ids.n; i++) {
@@ -535,11 +586,16 @@ static void place_reduction(Fusion *f, Node *n)
 static void place_convolution(Fusion *f, Node *n)
 {
     ConvSpace s = conv_space(n);
-    NodeVec reads = {0};
+    Gather reads = {.f = f};
     for (int i = 0; i < 2; i++) {
         Node *x = conv_operand(f, NULL, n, i);
+        for (Node *over = n->in[i]; over != x; over = over->in[0]) {
+            if (over->op == OP_recompute) {
+                gather_wait(&reads, over);
+            }
+        }
         make_real(f, x);
-        vec_push(f->arena, &reads, x);
+        vec_push(f->arena, &reads.reads, x);
     }
     Cluster *c = new_cluster(f, KERNEL_Contract, &s.space, 1);
     c->nn = s.nn;
@@ -559,12 +615,10 @@ static void place_contraction(Fusion *f, Node *n)
     Cluster shape = {.space = space};
     IndexMap maps[2];
     contract_maps(&shape, n, &maps[0], &maps[1]);
-    NodeVec reads = {0};
+    Gather reads = {.f = f};
     for (int s = 0; s < 2; s++) {
-        NodeVec some = reads_of(f, &space, n->in[s], &maps[s], false);
-        for (int i = 0; i < some.n; i++) {
-            vec_push(f->arena, &reads, some.at[i]);
-        }
+        Gather some = reads_of(f, &space, n->in[s], &maps[s], false);
+        gather_more(&reads, &some);
     }
     Cluster *c = new_cluster(f, KERNEL_Contract, &space, 1);
     c->nn = 1;
@@ -573,10 +627,10 @@ static void place_contraction(Fusion *f, Node *n)
 
 static void place_scatter(Fusion *f, Node *n)
 {
-    NodeVec reads = {0};
+    Gather reads = {.f = f};
     for (int i = 0; i < n->nin; i++) {
         make_real(f, n->in[i]);
-        vec_push(f->arena, &reads, n->in[i]);
+        vec_push(f->arena, &reads.reads, n->in[i]);
     }
     Cluster *c = new_cluster(f, KERNEL_Scatter, &n->dims, 0);
     add_node(f, c, n, false, &reads);
@@ -587,12 +641,10 @@ static void place_interleave(Fusion *f, Node *n)
 {
     const Dims *part = &n->in[0]->dims;
     IndexMap id = map_identity(part);
-    NodeVec reads = {0};
+    Gather reads = {.f = f};
     for (int i = 0; i < n->nin; i++) {
-        NodeVec some = reads_of(f, part, n->in[i], &id, false);
-        for (int k = 0; k < some.n; k++) {
-            vec_push(f->arena, &reads, some.at[k]);
-        }
+        Gather some = reads_of(f, part, n->in[i], &id, false);
+        gather_more(&reads, &some);
     }
     Cluster *c = new_cluster(f, KERNEL_Map, part, 0);
     c->copies = true;
@@ -602,13 +654,11 @@ static void place_interleave(Fusion *f, Node *n)
 /* pad and concat: a kernel for each part. */
 static void place_copies(Fusion *f, Node *n)
 {
-    NodeVec reads = {0};
+    Gather reads = {.f = f};
     for (int i = 0; i < n->nin; i++) {
         IndexMap id = map_identity(&n->in[i]->dims);
-        NodeVec some = reads_of(f, &n->in[i]->dims, n->in[i], &id, false);
-        for (int k = 0; k < some.n; k++) {
-            vec_push(f->arena, &reads, some.at[k]);
-        }
+        Gather some = reads_of(f, &n->in[i]->dims, n->in[i], &id, false);
+        gather_more(&reads, &some);
     }
     Cluster *c = new_cluster(f, KERNEL_Map, &n->dims, 0);
     c->copies = true;

@@ -69,6 +69,8 @@ typedef struct Walk {
     Visit *fn;
     Visit *
         leaf; /* for each iota and uniform, with the number that stands for its element; NULL: not wanted */
+    /* for each recompute on the way: its value may be there only once this node is. NULL: not wanted */
+    void (*after)(void *ctx, Node *recompute);
     void *ctx;
     Node *blocked;
 } Walk;

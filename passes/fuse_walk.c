@@ -69,7 +69,8 @@ Node *conv_operand(const Fusion *f, const Cluster *in, const Node *n, int i)
     Node *x = n->in[i];
     while (!fuse_is_root(f, in, x)) {
         bool widens = x->op == OP_cast && x->dtype == DT_f32 && dtype_is_low(x->in[0]->dtype);
-        if (x->op != OP_reshape && x->op != OP_detach && !widens) {
+        bool same = x->op == OP_reshape || x->op == OP_detach || x->op == OP_recompute;
+        if (!same && !widens) {
             break;
         }
         x = x->in[0];
@@ -102,6 +103,9 @@ static bool visit(Walk *w, Node *root, const IndexMap *map, const Dims *dims)
 static bool walk_move(Walk *w, Node *n, const IndexMap *map)
 {
     Node *x = n->in[0];
+    if (n->op == OP_recompute && w->after != NULL) {
+        w->after(w->ctx, n);
+    }
     if (n->op == OP_reshape && fuse_is_root(w->f, w->in, x)) {
         return visit(w, x, map, &n->dims); /* the element index does not change */
     }

@@ -193,7 +193,7 @@ static bool follow_reshape(Space s, const Node *move, const IndexMap *map, Index
     return map_reshape(s.g, s.dims, &move->dims, &move->in[0]->dims, map, in);
 }
 
-static bool follow_detach(Space s, const Node *move, const IndexMap *map, IndexMap *in)
+static bool follow_same(Space s, const Node *move, const IndexMap *map, IndexMap *in)
 {
     (void)s;
     (void)move;
@@ -203,7 +203,7 @@ static bool follow_detach(Space s, const Node *move, const IndexMap *map, IndexM
 
 static Follow *const follow[OP_COUNT] = {
     [OP_slice] = follow_slice,     [OP_transpose] = follow_transpose, [OP_expand] = follow_expand,
-    [OP_reshape] = follow_reshape, [OP_detach] = follow_detach,
+    [OP_reshape] = follow_reshape, [OP_detach] = follow_same,         [OP_recompute] = follow_same,
 };
 
 bool map_moves(Op op)

@@ -272,7 +272,12 @@ static void stabilize(PassCtx *c, Graph *g)
     for (int i = 0; i < r.n; i++) {
         Node *n = r.old[i];
         rebuild_operands(&r, n);
-        Builder b = {g, c->diag, n->loc, n->amp, n->name, NULL};
+        Builder b = {.graph = g,
+                     .diag = c->diag,
+                     .loc = n->loc,
+                     .amp = n->amp,
+                     .name = n->name,
+                     .region = n->region};
         const char *what = NULL;
         Node *stable = n->op == OP_log ? stable_log(&b, n, &what) : NULL;
         if (stable == NULL) {
