@@ -23,6 +23,7 @@ typedef struct CodegenOptions {
     const char *needs;   /* features, by a space: "avx2 fma f16c"; "" for any CPU */
     int isa;             /* CpuLevel that the plan was made for */
     bool gpu;            /* the program can run on a GPU, too */
+    bool gpu_only;       /* it refuses to run elsewhere */
     int gpu_images;      /* GpuImage's that follow its text */
 } CodegenOptions;
 

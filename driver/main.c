@@ -16,6 +16,7 @@
 #include "driver/dot.h"
 #include "driver/explain.h"
 #include "driver/fmt.h"
+#include "driver/gpu.h"
 #include "driver/manual.h"
 #include "driver/nvrtc.h"
 #include "driver/options.h"
@@ -272,9 +273,23 @@ static const char *default_output(Job *j)
     return arena_strndup(j->arena, base, dot != NULL ? (size_t)(dot - base) : strlen(base));
 }
 
+static bool for_gpu(const Job *j)
+{
+    return j->opt.target != TARGET_cpu;
+}
+
+/* A program's images: code for each architecture asked for, and PTX of the oldest for those that come later. */
+static int image_count(const Job *j)
+{
+    return for_gpu(j) ? j->opt.gpu.n + 1 : 0;
+}
+
 static CodegenOptions codegen_options(Job *j)
 {
     return (CodegenOptions){
+        .gpu = for_gpu(j),
+        .gpu_only = j->opt.target == TARGET_cuda,
+        .gpu_images = image_count(j),
         .version = MPC_VERSION,
         .command = arena_printf(j->arena, "mpc %s -o %s", j->m->source, j->m->name),
         .home = home_folder(j),
@@ -290,28 +305,46 @@ static bool make_c(Job *j, const Plan *plan, FILE *to)
     return codegen_c(to, plan, &opt, j->diag);
 }
 
-/* Kernels for a GPU: their text, or code for the oldest (PTX) or only (cubin) architecture asked for. */
-static bool make_kernels(Job *j, const Plan *plan, FILE *to)
+/* The kernels' text in CUDA C; NULL after a message. To be freed. */
+static char *kernels_text(Job *j, const Plan *plan, size_t *size)
 {
     CodegenOptions opt = codegen_options(j);
-    opt.gpu = true;
-    if (j->opt.emit == EMIT_cuda) {
-        return codegen_cuda(to, plan, &opt, j->diag);
-    }
     char *text = NULL;
-    size_t size = 0;
-    FILE *f = open_memstream(&text, &size);
+    FILE *f = open_memstream(&text, size);
+    opt.gpu = true;
     if (f == NULL) {
         fprintf(stderr, "mpc: out of memory\n");
-        return false;
+        return NULL;
     }
     bool ok = codegen_cuda(f, plan, &opt, j->diag);
     ok = fclose(f) == 0 && ok;
     stage(j, "CUDA text");
+    if (!ok) {
+        free(text);
+        text = NULL;
+    }
+    return text;
+}
+
+static const char *kernels_name(Job *j)
+{
+    return arena_printf(j->arena, "%s.cu", j->m->name);
+}
+
+/* --emit=cuda|ptx|cubin: of the oldest (PTX) or only (cubin) architecture asked for. */
+static bool make_kernels(Job *j, const Plan *plan, FILE *to)
+{
+    size_t size = 0;
+    char *text = kernels_text(j, plan, &size);
+    if (text == NULL || j->opt.emit == EMIT_cuda) {
+        bool ok = text != NULL && fwrite(text, 1, size, to) == size;
+        free(text);
+        return ok;
+    }
     GpuImage image = {.arch = j->opt.gpu.at[0], .ptx = j->opt.emit == EMIT_ptx};
-    ok = ok && nvrtc_compile(j->nvrtc, text, arena_printf(j->arena, "%s.cu", j->m->name),
-                             arena_printf(j->arena, "%s/include", j->tools.lib), j->opt.verbose,
-                             &image, 1);
+    bool ok = nvrtc_compile(j->nvrtc, text, kernels_name(j),
+                            arena_printf(j->arena, "%s/include", j->tools.lib), j->opt.verbose,
+                            &image, 1);
     stage(j, "kernels");
     if (ok && j->opt.verbose && image.log != NULL) {
         fputs(image.log, stderr);
@@ -322,6 +355,33 @@ static bool make_kernels(Job *j, const Plan *plan, FILE *to)
     free(image.data);
     free(image.log);
     free(text);
+    return ok;
+}
+
+/* The images of a program, as text that follows its own. */
+static bool make_images(Job *j, const Plan *plan, FILE *to)
+{
+    int n = image_count(j);
+    GpuImage *images = ARENA_ARRAY(j->arena, GpuImage, n + 1);
+    size_t size = 0;
+    for (int i = 0; i < n; i++) {
+        bool ptx = i == n - 1;
+        images[i] = (GpuImage){.arch = j->opt.gpu.at[ptx ? 0 : i], .ptx = ptx};
+    }
+    char *text = kernels_text(j, plan, &size);
+    bool ok = text != NULL &&
+              gpu_compile(j->arena, j->nvrtc, text, kernels_name(j), j->tools.lib, images, n);
+    free(text);
+    stage(j, "kernels");
+    Text *t = text_new(j->arena);
+    if (ok) {
+        codegen_gpu_images(t, images, n);
+        ok = text_write(t, to);
+    }
+    for (int i = 0; i < n; i++) {
+        free(images[i].data);
+        free(images[i].log);
+    }
     return ok;
 }
 
@@ -348,6 +408,7 @@ static int make_program(Job *j, const Plan *plan)
         return STATUS_failed;
     }
     bool ok = make_c(j, plan, f);
+    ok = ok && (!for_gpu(j) || make_images(j, plan, f));
     ok = fclose(f) == 0 && ok;
     stage(j, "C text");
     ok = ok && toolchain_compile(&j->tools, &j->cpu, text, size, out);
@@ -450,14 +511,18 @@ static int back(Job *j)
 static bool find_tools(Job *j)
 {
     const Options *o = &j->opt;
+    if ((o->emit == EMIT_exe && for_gpu(j)) || o->emit == EMIT_ptx || o->emit == EMIT_cubin) {
+        j->nvrtc = nvrtc_open(j->arena);
+        if (j->nvrtc == NULL) {
+            return false;
+        }
+    }
     if (o->emit == EMIT_exe) {
         return toolchain_can_write(o->output != NULL ? o->output : default_output(j)) &&
                toolchain_find(&j->tools, j->arena) && toolchain_cpu(&j->tools, o->cpu, &j->cpu);
     }
     if (o->emit == EMIT_ptx || o->emit == EMIT_cubin) {
-        j->nvrtc = nvrtc_open(j->arena);
-        return j->nvrtc != NULL && toolchain_find(&j->tools, j->arena) &&
-               toolchain_cpu(&j->tools, o->cpu, &j->cpu);
+        return toolchain_find(&j->tools, j->arena) && toolchain_cpu(&j->tools, o->cpu, &j->cpu);
     }
     if (o->emit == EMIT_c || o->emit == EMIT_cuda || o->emit == EMIT_kernels ||
         o->plan != PLAN_no || o->explain == EXPLAIN_html) {

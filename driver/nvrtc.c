@@ -2,6 +2,7 @@
  *
  * The prototypes are those of NVIDIA's documentation; its header is not needed. Looked for in $MPC_NVRTC_LIB, by
  * soname, below /usr/local/cuda*, and where pip puts NVIDIA's packages. */
+#define _GNU_SOURCE /* dladdr */
 #include "driver/nvrtc.h"
 
 #include <dlfcn.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "ir/base/strutil.h"
 
@@ -49,7 +51,7 @@ struct Nvrtc {
     NVRTC_CALLS(CALL)
 #undef CALL
     const char *(*error)(int code);
-    const char *version;
+    const char *version, *identity;
 };
 
 /* ---- finding --------------------------------------------------------------------------------------- */
@@ -137,6 +139,18 @@ static bool find_calls(Nvrtc *n, void *lib)
     return missing == NULL;
 }
 
+static const char *identity(Arena *a, const Nvrtc *n, void *lib)
+{
+    Dl_info info;
+    struct stat st;
+    void *call = dlsym(lib, "nvrtcVersion");
+    if (call == NULL || dladdr(call, &info) == 0 || stat(info.dli_fname, &st) != 0) {
+        return n->version;
+    }
+    return arena_printf(a, "%s of %lld bytes, %lld: %s", info.dli_fname, (long long)st.st_size,
+                        (long long)st.st_mtime, n->version);
+}
+
 Nvrtc *nvrtc_open(Arena *a)
 {
     Nvrtc *n = ARENA_NEW(a, Nvrtc);
@@ -147,12 +161,18 @@ Nvrtc *nvrtc_open(Arena *a)
     }
     n->Version(&major, &minor);
     n->version = arena_printf(a, "%d.%d", major, minor);
+    n->identity = identity(a, n, lib);
     return n;
 }
 
 const char *nvrtc_version(const Nvrtc *n)
 {
     return n->version;
+}
+
+const char *nvrtc_identity(const Nvrtc *n)
+{
+    return n->identity;
 }
 
 /* ---- compiling ------------------------------------------------------------------------------------- */

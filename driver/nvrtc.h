@@ -22,7 +22,8 @@ typedef struct Nvrtc Nvrtc;
 
 /* NULL after a message that says how to get it. */
 Nvrtc *nvrtc_open(Arena *a);
-const char *nvrtc_version(const Nvrtc *n); /* "13.0" */
+const char *nvrtc_version(const Nvrtc *n);  /* "13.0" */
+const char *nvrtc_identity(const Nvrtc *n); /* version and file: another one may give other code */
 
 /* Compiles `text` for each of n images, several at a time; with `figures` their logs tell registers and memory of every
  * kernel. include: the folder that has cuda/prelude.cuh. False after

@@ -131,15 +131,13 @@ static bool set_precision(Options *o, const char *value)
     return i >= 0;
 }
 
-static bool set_target(const char *value)
+static bool set_target(Options *o, const char *value)
 {
-    if (str_eq(value, "cuda") || str_eq(value, "cpu+cuda")) {
-        return usage("--target=%s: this version makes programs for the CPU only", value);
-    }
-    return one_of("--target", value, (const char *const[]){"cpu"}, 1) >= 0;
+    int i = one_of("--target", value, (const char *const[]){"cpu", "cuda", "cpu+cuda"}, 3);
+    o->target = i > 0 ? (TargetKind)i : TARGET_cpu;
+    return i >= 0;
 }
 
-/* "sm_80,sm_90" */
 static bool set_gpu(Arena *a, Options *o, const char *value)
 {
     const char *names[32];
@@ -164,7 +162,7 @@ static bool set(Arena *a, Options *o, const OptionRow *r, const char *value)
     switch (r->id) {
     case OPT_output: o->output = value; return value[0] != 0 || usage("-o: empty name");
     case OPT_emit: return set_emit(o, value);
-    case OPT_target: return set_target(value);
+    case OPT_target: return set_target(o, value);
     case OPT_cpu: o->cpu = value; return true;
     case OPT_gpu: return set_gpu(a, o, value);
     case OPT_precision: return set_precision(o, value);

@@ -50,6 +50,9 @@ typedef enum EmitKind {
 
 typedef enum ExplainKind { EXPLAIN_no, EXPLAIN_text, EXPLAIN_json, EXPLAIN_html } ExplainKind;
 
+/* What the program runs on. cuda: on a GPU only. */
+typedef enum TargetKind { TARGET_cpu, TARGET_cuda, TARGET_both } TargetKind;
+
 typedef enum PlanView { PLAN_no, PLAN_folded, PLAN_full } PlanView;
 
 typedef VEC(const char *) WordVec;
@@ -60,6 +63,7 @@ typedef struct Options {
     EmitKind emit;
     bool emit_given;
     const char *cpu; /* as written */
+    TargetKind target;
     IntVec gpu;      /* architectures: 80, 90 */
     DType precision; /* DT_none: as the file says */
     const char *dump_after, *dump_dir, *stop_after;

@@ -56,7 +56,7 @@ bool rt_options_allow_gpu(const RtOptions *o)
 
 bool rt_options_need_gpu(const RtOptions *o)
 {
-    return is_cuda(o->device);
+    return is_cuda(o->device) || o->program->gpu_only;
 }
 
 static bool set_device(RtOptions *o, const char *text, RtErr *e)
@@ -72,6 +72,11 @@ static bool set_device(RtOptions *o, const char *text, RtErr *e)
     }
     if (!cuda && strcmp(text, "cpu") != 0 && strcmp(text, "auto") != 0)
         return rt_err(e, "--device: '%s' is none of auto, cpu, cuda, cuda:N", text);
+    if (o->program->gpu_only && !strcmp(text, "cpu")) {
+        rt_err(e, "--device cpu: this program was compiled for a GPU only");
+        rt_hint(e, "mpc --target=cpu+cuda makes one for both");
+        return false;
+    }
     o->device = text;
     o->gpu = (int)gpu;
     return true;

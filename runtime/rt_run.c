@@ -156,8 +156,12 @@ static void choose_device(MpcRun *r, RtErr *e)
         rt_warn(r, "on %s (%s)", rt_device_log_name(r->rt->device, name),
                 rt_device_name(r->rt->device));
     } else if (rt_options_need_gpu(o)) {
-        rt_err(e, "--device %s: %s", o->device, why.text);
-        rt_hint(e, "--device auto takes the CPU where no GPU can be used");
+        rt_err(e, "--device %s: %s", o->device ? o->device : "auto", why.text);
+        if (r->program->gpu_only)
+            rt_hint(
+                e, "the program was compiled for a GPU only; --target=cpu+cuda makes one for both");
+        else
+            rt_hint(e, "--device auto takes the CPU where no GPU can be used");
         rt_end_early(r, STATUS_failed, e);
     } else {
         rt_warn(r, "on the CPU: %s", why.text);

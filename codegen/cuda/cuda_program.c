@@ -10,7 +10,7 @@ static void banner(Emit *e)
        comment_text(e->arena, e->m->source));
     ln(e, " *     %s      %s, math exact */", comment_text(e->arena, e->opt->command),
        e->m->precision == DT_none ? "f32" : dtype_info[e->m->precision].name);
-    ln(e, "#include \"cuda/prelude.cuh\"");
+    ln(e, "#include \"cuda/contract.cuh\"");
     ln_blank(e);
 }
 

@@ -51,7 +51,9 @@ const Target target_cuda = {
     .open_kernel = open_kernel,
     .close_kernel = close_kernel,
     .kind = {
-        [KERNEL_Map] = {[PART_kernel] = cuda_map_emit},
+        [KERNEL_Map]      = {[PART_kernel] = cuda_map_emit},
+        [KERNEL_Contract] = {[PART_kernel] = cuda_contract_emit},
+        [KIND_conv]       = {[PART_kernel] = cuda_contract_emit},
     },
     .index_type = index_type,
     .count = "n",

@@ -309,6 +309,7 @@ typedef struct MpcProgram {
     const MpcGraphRow *graph_rows;
     int n_graph_rows;
     const MpcCuda *cuda; /* NULL: for the CPU only */
+    bool gpu_only;       /* --target=cuda: the CPU is no alternative */
     MpcPlan plan;
     const char *const *classes; /* class names, or NULL */
     int n_classes;
