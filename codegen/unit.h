@@ -65,6 +65,10 @@ void contract_pack_emit(Emit *e, Unit *u);
 void conv_emit(Emit *e, Unit *u);
 void conv_pack_emit(Emit *e, Unit *u);
 void cuda_map_emit(Emit *e, Unit *u);
+void cuda_row_emit(Emit *e, Unit *u);
+void cuda_col_emit(Emit *e, Unit *u);
+void cuda_full_emit(Emit *e, Unit *u);
+void cuda_scatter_emit(Emit *e, Unit *u);
 void cuda_contract_emit(Emit *e, Unit *u); /* convolutions, too */
 const char *conv_tiles(Emit *e, const Unit *u, const KCall *call, const Graph *g, bool pack);
 void scatter_emit(Emit *e, Unit *u);

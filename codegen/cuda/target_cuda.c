@@ -52,7 +52,11 @@ const Target target_cuda = {
     .close_kernel = close_kernel,
     .kind = {
         [KERNEL_Map]      = {[PART_kernel] = cuda_map_emit},
+        [KERNEL_Row]      = {[PART_kernel] = cuda_row_emit},
+        [KERNEL_Col]      = {[PART_kernel] = cuda_col_emit},
+        [KERNEL_Full]     = {[PART_kernel] = cuda_full_emit},
         [KERNEL_Contract] = {[PART_kernel] = cuda_contract_emit},
+        [KERNEL_Scatter]  = {[PART_kernel] = cuda_scatter_emit},
         [KIND_conv]       = {[PART_kernel] = cuda_contract_emit},
     },
     .index_type = index_type,

@@ -28,6 +28,12 @@ MPC_FN int mpc_warp(void)
     return mpc_thread() / MPC_WARP;
 }
 
+/* The number of the lowest bit that is set. */
+MPC_FN int mpc_lowest_one(uint32_t word)
+{
+    return mpc_count_ones((word & (0 - word)) - 1);
+}
+
 /* ---- runs: n elements that one thread reads or writes, 16 bytes at a time where that is possible ---- */
 
 /* `n` bytes, 1 to 16 a power of two, at an address that is a multiple of it; n is a constant. */
