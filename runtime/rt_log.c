@@ -75,7 +75,7 @@ static bool can_write_out(const RtOptions *o, RtErr *e)
         }
         *slash = 0;
     }
-    int error = access(path, W_OK | X_OK) != 0 ? errno : rt_is_folder(path) ? 0 : ENOTDIR;
+    int error = !rt_is_folder(path) ? ENOTDIR : access(path, W_OK | X_OK) != 0 ? errno : 0;
     if (error) {
         errno = error;
         rt_err_errno(e, "cannot write the folder of the run, '%s'", o->out ? o->out : "runs");

@@ -468,13 +468,23 @@ void rt_progress_done(MpcRun *r, int status)
     show_table(r);
     if (!rt->out_dir)
         return;
-    if (isatty(STDOUT_FILENO) == 1)
+    /* A log or a report that could not be written, on a full disk, is not promised. */
+    const char *log = rt->log_fd >= 0 ? ",log.jsonl" : "";
+    const char *report = rt_report_is_there(r) ? ",report.html" : "";
+    if (isatty(STDOUT_FILENO) == 1) {
         printf("%" PRId64 " steps (%" PRId64
-               " skipped) in %.1f s; wrote %s/{model.safetensors,log.jsonl,report.html}\n",
-               r->step, r->skips, seconds, rt->out_dir);
-    else
-        printf("done status=%d steps=%" PRId64 " skips=%" PRId64 " seconds=%.2f "
-               "model=%s/model.safetensors log=%s/log.jsonl report=%s/report.html\n",
-               status, r->step, r->skips, seconds, rt->out_dir, rt->out_dir, rt->out_dir);
+               " skipped) in %.1f s; wrote %s/%smodel.safetensors%s%s%s\n",
+               r->step, r->skips, seconds, rt->out_dir, *log || *report ? "{" : "", log, report,
+               *log || *report ? "}" : "");
+    } else {
+        printf("done status=%d steps=%" PRId64 " skips=%" PRId64
+               " seconds=%.2f model=%s/model.safetensors",
+               status, r->step, r->skips, seconds, rt->out_dir);
+        if (*log)
+            printf(" log=%s/log.jsonl", rt->out_dir);
+        if (*report)
+            printf(" report=%s/report.html", rt->out_dir);
+        printf("\n");
+    }
     fflush(stdout);
 }

@@ -252,6 +252,11 @@ void rt_report_write(MpcRun *r)
     atomic_flag_clear(&rt->report->busy);
 }
 
+bool rt_report_is_there(const MpcRun *r)
+{
+    return r->rt->report && !r->rt->report->failed;
+}
+
 void rt_report_refresh(MpcRun *r)
 {
     const RtReport *report = r->rt->report;

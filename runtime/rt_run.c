@@ -78,6 +78,12 @@ static void load_data(MpcRun *r)
     RtPlaces places = {rt->options.data_dir, p->home};
     RtErr e;
     double start = rt_seconds();
+    if (places.data_dir && !rt_is_folder(places.data_dir)) {
+        rt_err(&e, "--data: there is no folder '%s'", places.data_dir);
+        rt_hint(&e,
+                "without --data the files are looked for beside the program's source, and here");
+        rt_end_early(r, STATUS_failed, &e);
+    }
     rt->tables = rt_alloc_zero((size_t)p->n_data, sizeof *rt->tables);
     rt->sets = rt_alloc_zero((size_t)p->n_sets, sizeof *rt->sets);
     /* A missing file is said before the first one, however long, is read. */
@@ -292,10 +298,11 @@ static int evaluate(MpcRun *r)
 /* False after a message: the results did not all reach the standard output. */
 static bool said_all(const MpcProgram *program)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    bool earlier = ferror(stdout); /* the cause was said to nobody */
+    if (fflush(stdout) == 0 && !earlier)
         return true;
     fprintf(stderr, "%s: error: cannot write to the standard output: %s\n", program->name,
-            strerror(errno));
+            earlier ? "not all of it was taken" : strerror(errno));
     return false;
 }
 

@@ -197,6 +197,7 @@ void rt_scalars_end(MpcRun *r);
 void rt_report_open(MpcRun *r);
 void rt_report_refresh(MpcRun *r); /* between two things, often; written only when it is time */
 void rt_report_write(MpcRun *r);
+bool rt_report_is_there(const MpcRun *r);
 
 /* ---- rt_progress.c ---- */
 void rt_clock_start(RtClock *c);
