@@ -417,7 +417,9 @@ static void failures(void **state)
     write_text("file", "");
     runs("--out file/x", 1);
     assert_says(printed[1], "file");
-    runs("--data nowhere --out d", 0); /* found in the current folder */
+    runs("--data file --out d", 1);
+    assert_says(printed[1], "r: error: --data: there is no folder 'file'\n");
+    runs("--data t --out d", 0); /* found in the current folder */
     MpcProgram other = program;
     other.cpu_needs = "avx2 nosuchfeature";
     other.cpu = "x86-64-v9";
