@@ -84,23 +84,6 @@ static int64_t parameters_of(const Module *m)
     return n;
 }
 
-/* What the backward computes a second time; what only moves or converts values is not counted. */
-static int recomputed_in(const Module *m)
-{
-    int n = 0;
-    for (int i = 0; i < m->ngraphs; i++) {
-        const Graph *g = m->graphs[i];
-        for (int k = 0; k < g->nnodes && g->role == GRAPH_Step; k++) {
-            const Node *node = g->nodes[k];
-            OpKind kind = op_info[node->op].kind;
-            bool counts =
-                kind != KIND_Leaf && kind != KIND_Move && kind != KIND_Alias && kind != KIND_Cast;
-            n += counts && node->why != NULL && str_starts(node->why, WHY_AGAIN);
-        }
-    }
-    return n;
-}
-
 static MpcPlan table_of(Arena *a, const Plan *p)
 {
     MpcPlanRow *rows = ARENA_ARRAY(a, MpcPlanRow, p->nbuffers);
@@ -131,7 +114,8 @@ static MpcPlan table_of(Arena *a, const Plan *p)
         .arena = p->arena_bytes,
         .bound = p->persistent_bytes + p->lower_bound,
         .parameters = parameters_of(p->module),
-        .recomputed = recomputed_in(p->module),
+        .again = module_again(p->module, WHY_AGAIN),
+        .again_short = module_again(p->module, WHY_SHORT),
     };
 }
 
@@ -190,8 +174,8 @@ void memory_plan_member(Emit *e)
     }
     ln(e, ".lasting = %lld, .arena = %lld, .bound = %lld, .parameters = %lld,",
        (long long)p.lasting, (long long)p.arena, (long long)p.bound, (long long)p.parameters);
-    if (p.recomputed > 0) {
-        ln(e, ".recomputed = %d,", p.recomputed);
+    if (p.again + p.again_short > 0) {
+        ln(e, ".again = %d, .again_short = %d,", p.again, p.again_short);
     }
     ln_close(e, ",");
 }

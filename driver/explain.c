@@ -210,6 +210,10 @@ void explain_totals(Text *t, const Module *m, const PassCounts *counts)
     if (weight_traffic(m) > 1.05) {
         text_printf(t, ", %.1fx less weight traffic", weight_traffic(m));
     }
+    int again = module_again(m, WHY_AGAIN) + module_again(m, WHY_SHORT);
+    if (again > 0) {
+        text_printf(t, ", %d computed again in the backward", again);
+    }
     text_putc(t, '\n');
 }
 

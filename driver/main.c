@@ -36,6 +36,7 @@ typedef struct Job {
     const SourceFile *source;
     Module *m;
     PassCounts counts;
+    int checkpoint; /* level of that pass */
     Toolchain tools;
     Cpu cpu;
     Nvrtc *nvrtc;
@@ -189,11 +190,39 @@ static bool run_passes(Job *j, const char *stop_after)
                        .dump_after = o->dump_after,
                        .dump = o->dump_dir == NULL ? stdout : NULL,
                        .dump_dir = o->dump_dir,
+                       .checkpoint = j->checkpoint,
                        .ndisabled = o->disabled.n,
                        .disabled = o->disabled.at,
                        .stop_after = stop_after,
                        .counts = &j->counts};
     return passes_run(j->m, &opt, j->diag);
+}
+
+/* How much has to be computed again so that the arena fits into the memory it may take. */
+static bool fit_memory(Job *j)
+{
+    const Options *o = &j->opt;
+    PassId last, stop;
+    bool late = pass_find(j->m->last_pass, &last) && last >= PASS_checkpoint;
+    bool early = o->stop_after != NULL && pass_find(o->stop_after, &stop) && stop < PASS_checkpoint;
+    for (int i = 0; i < o->disabled.n; i++) {
+        early = early || pass_is_needed(o->disabled.at[i]);
+    }
+    if (o->memory > 0 && late) {
+        diag_error(j->diag, loc_none(),
+                   "--memory comes too late: %s is IR after the pass %s, what is computed again "
+                   "is decided",
+                   j->m->name, j->m->last_pass);
+        return false;
+    }
+    if (j->m->memory == 0 || late || early) {
+        return true;
+    }
+    const PassOptions opt = {
+        .precision = o->precision, .ndisabled = o->disabled.n, .disabled = o->disabled.at};
+    j->checkpoint = passes_fit(j->m, &opt, &(PlanOptions){.isa = j->cpu.isa}, j->diag);
+    stage(j, "memory");
+    return j->checkpoint >= 0;
 }
 
 /* In the ops of the file, so before decompose: what is left of the passes runs afterwards. */
@@ -237,6 +266,9 @@ static bool dump_lowered(Job *j)
 static bool all_passes(Job *j)
 {
     if (!dump_lowered(j)) {
+        return false;
+    }
+    if (!fit_memory(j)) {
         return false;
     }
     if (j->opt.explain != EXPLAIN_no && !explain(j)) {
@@ -525,7 +557,7 @@ static bool find_tools(Job *j)
         return toolchain_find(&j->tools, j->arena) && toolchain_cpu(&j->tools, o->cpu, &j->cpu);
     }
     if (o->emit == EMIT_c || o->emit == EMIT_cuda || o->emit == EMIT_kernels ||
-        o->plan != PLAN_no || o->explain == EXPLAIN_html) {
+        o->plan != PLAN_no || o->explain == EXPLAIN_html || j->m->memory > 0) {
         return (str_eq(o->cpu, "native") || toolchain_find(&j->tools, j->arena)) &&
                toolchain_cpu(&j->tools, o->cpu, &j->cpu);
     }
@@ -552,6 +584,10 @@ static int compile(Job *j)
         return status;
     }
     stage(j, "IR");
+    if (o->memory > 0) {
+        j->m->memory = o->memory;
+        j->m->memory_loc = loc_none();
+    }
     if (o->check_data) {
         check_data(j->m, home_folder(j), j->diag);
         if (diag_failed(j->diag)) {

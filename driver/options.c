@@ -166,6 +166,9 @@ static bool set(Arena *a, Options *o, const OptionRow *r, const char *value)
     case OPT_cpu: o->cpu = value; return true;
     case OPT_gpu: return set_gpu(a, o, value);
     case OPT_precision: return set_precision(o, value);
+    case OPT_memory:
+        return str_bytes(value, &o->memory) ||
+               usage("--memory=%s: expected a size, for example 64MiB or 2GB", value);
     case OPT_level:
         i = one_of("-O", value, (const char *const[]){"0", "1", "2", "3"}, 4);
         o->level = i;

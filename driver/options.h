@@ -65,6 +65,7 @@ typedef struct Options {
     const char *cpu; /* as written */
     TargetKind target;
     IntVec gpu;      /* architectures: 80, 90 */
+    int64_t memory;  /* bytes that the arena may take; 0: as the file says */
     DType precision; /* DT_none: as the file says */
     const char *dump_after, *dump_dir, *stop_after;
     bool verify_ir, verify_passes, check_data, time_passes, verbose;

@@ -95,6 +95,7 @@ BuiltinFn fn_schedule;
 BuiltinFn fn_select;
 BuiltinFn fn_set_checkpoints;
 BuiltinFn fn_set_max_steps;
+BuiltinFn fn_set_memory;
 BuiltinFn fn_set_out;
 BuiltinFn fn_set_seed;
 BuiltinFn fn_sgd;

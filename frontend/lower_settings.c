@@ -115,6 +115,24 @@ Val fn_set_max_steps(Lower *l, Call *c)
     return val_none();
 }
 
+Val fn_set_memory(Lower *l, Call *c)
+{
+    const char *size;
+    if (!call_str(l, c, 0, &size)) {
+        return val_poison();
+    }
+    if (l->frame != NULL || l->loops > 0) {
+        return lower_error(l, c->loc, "`%s` stands at the top level, outside of loops",
+                           c->fn->name);
+    }
+    if (!str_bytes(size, &l->m->memory)) {
+        return lower_error(l, c->locs[0], "'%s' is no size of memory, as \"64 MiB\" or \"2 GB\"",
+                           size);
+    }
+    l->m->memory_loc = lower_loc(l, c->locs[0]);
+    return val_none();
+}
+
 Val fn_elapsed(Lower *l, Call *c)
 {
     if (l->frame != NULL) {

@@ -157,6 +157,8 @@ static void setup(Loop *l)
     Trainer *t = &l->t;
     if (t->given[KEY_seed])
         loop_line(l, KEY_seed, "set_seed(__seed__)");
+    if (t->given[KEY_memory])
+        loop_line(l, KEY_memory, "set_memory(__memory__)");
     if (t->given[KEY_output_dir])
         loop_line(l, KEY_output_dir, "set_output_dir(__output_dir__)");
     checkpoints(l);

@@ -218,6 +218,7 @@ bool attrs_equal(const Attrs *a, const Attrs *b);
 #define WHY_BACKWARD "backward of "
 #define WHY_UPDATE "update: "
 #define WHY_AGAIN WHY_BACKWARD "a checkpoint: " /* the forward's ops, computed again */
+#define WHY_SHORT WHY_BACKWARD "a segment: "    /* the same because memory is short */
 
 typedef struct Node Node;
 struct Node {
@@ -230,8 +231,8 @@ struct Node {
     const char *name; /* what the user would call it: "h.0.attn.q"; NULL for none */
     Loc loc;          /* in the user's file, also for nodes that come from the standard library */
     const char *why;  /* the sentence of --explain; NULL before autocast */
-    DType amp;   /* type of the surrounding autocast region; DT_none outside and after autocast */
-    int region;  /* `with checkpoint` it stands in, from 1; 0 outside and after autodiff */
+    DType amp;  /* type of the surrounding autocast region; DT_none outside and after autocast */
+    int region; /* that the backward computes again: of the file from 1 up, of the pass checkpoint from -1 down; 0: none */
     bool forced; /* the user wrote its type: cast(...), @f32, with precision(...) */
     int id;      /* index in graph->nodes; graph_renumber() keeps it true */
 };
@@ -508,6 +509,8 @@ typedef struct Module {
     const char *name;      /* of the program: the .mpt's base name */
     const char *source;    /* path of the .mpt as given to mpc */
     const char *last_pass; /* the last one that ran: "lower" after the frontend */
+    int64_t memory;        /* bytes that its arena may take; 0: as many as it wants */
+    Loc memory_loc;        /* where the file says so */
     DType precision; /* type of the program's autocast regions: f16, bf16, f32; DT_none for none */
     Arena *arena;
     int ndecls, dcap;
@@ -523,6 +526,9 @@ typedef struct Module {
 
 Module *module_new(Arena *arena, const char *name, const char *source);
 Decl *module_decl(Module *m, DeclKind kind, const char *name); /* adds */
+int module_again(
+    const Module *m,
+    const char *why); /* ops of its steps that are computed again: WHY_AGAIN, WHY_SHORT */
 void module_drop_decl(Module *m, const Decl *d);
 Decl *module_find(const Module *m, DeclKind kind, const char *name);
 /* Adds. */

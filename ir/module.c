@@ -198,3 +198,20 @@ HostVar *module_var(Module *m, const char *name, HostType type)
     m->vars[m->nvars] = (HostVar){arena_strdup(m->arena, name), type};
     return &m->vars[m->nvars++];
 }
+
+/* What only moves or converts values is not counted. */
+int module_again(const Module *m, const char *why)
+{
+    int n = 0;
+    for (int i = 0; i < m->ngraphs; i++) {
+        const Graph *g = m->graphs[i];
+        for (int k = 0; k < g->nnodes && g->role == GRAPH_Step; k++) {
+            const Node *node = g->nodes[k];
+            OpKind kind = op_info[node->op].kind;
+            bool counts =
+                kind != KIND_Leaf && kind != KIND_Move && kind != KIND_Alias && kind != KIND_Cast;
+            n += counts && node->why != NULL && str_starts(node->why, why);
+        }
+    }
+    return n;
+}

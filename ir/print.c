@@ -175,7 +175,7 @@ static void text_node(Text *t, const Module *m, const Graph *g, const Node *n)
     text_pad(t, TYPE_COLUMN - 1);
     text_puts(t, " : ");
     text_type(t, g, n->dtype, &n->dims);
-    if (n->name != NULL || n->loc.line != 0 || n->amp != DT_none || n->region > 0 || n->forced ||
+    if (n->name != NULL || n->loc.line != 0 || n->amp != DT_none || n->region != 0 || n->forced ||
         n->why != NULL) {
         text_pad(t, NOTES_COLUMN);
     }
@@ -188,7 +188,7 @@ static void text_node(Text *t, const Module *m, const Graph *g, const Node *n)
     if (n->amp != DT_none) {
         text_printf(t, " amp(%s)", dtype_info[n->amp].name);
     }
-    if (n->region > 0) {
+    if (n->region != 0) {
         text_printf(t, " checkpoint(%d)", n->region);
     }
     text_puts(t, n->forced ? " forced" : "");
@@ -281,6 +281,10 @@ static void text_module(Text *t, const Module *m)
     text_putc(t, ')');
     if (m->precision != DT_none) {
         text_printf(t, " precision(%s)", dtype_info[m->precision].name);
+    }
+    if (m->memory > 0) {
+        text_printf(t, " memory(%lld)", (long long)m->memory);
+        text_loc(t, m, m->memory_loc);
     }
     text_puts(t, "\n");
     for (int i = 0; i < m->ndecls; i++) {

@@ -226,7 +226,8 @@ static void read_node(Reader *r)
     }
     if (read_accept_word(r, "checkpoint")) {
         read_expect_sign(r, "(");
-        n->region = (int)read_int(r, 1, INT_MAX);
+        int sign = read_accept_sign(r, "-") ? -1 : 1;
+        n->region = sign * (int)read_int(r, 1, INT_MAX);
         read_expect_sign(r, ")");
     }
     n->forced = read_accept_word(r, "forced");
@@ -373,6 +374,12 @@ static void read_header(Reader *r)
         read_expect_sign(r, "(");
         r->module->precision = read_dtype(r);
         read_expect_sign(r, ")");
+    }
+    if (read_accept_word(r, "memory")) {
+        read_expect_sign(r, "(");
+        r->module->memory = read_int(r, 1, INT64_MAX);
+        read_expect_sign(r, ")");
+        r->module->memory_loc = read_loc(r);
     }
 }
 

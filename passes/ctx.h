@@ -56,6 +56,8 @@ Node *pass_behind_moves(Node *n);      /* below reshape, transpose and expand */
 const Attr *pass_param(const Node *n); /* the param attribute of an argument, else NULL */
 double pass_expr_const(const HostExpr *e, bool *known); /* the number of a constant expression */
 
+int checkpoint_levels(const Module *m); /* the highest of the pass checkpoint; 0: no graph trains */
+
 /* verify_passes.c. `before` is a copy made by verify_copy(). */
 Module *verify_copy(Arena *arena, const Module *m);
 bool verify_pass(PassCtx *c, PassId id, const Module *before);

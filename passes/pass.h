@@ -44,6 +44,7 @@ typedef struct PassOptions {
     FILE *dump;             /* where dumps go; NULL: files "NN-PASS.ir" in dump_dir */
     const char *dump_dir;   /* also where the IR that broke a pass goes; NULL: the current folder */
     FILE *report;           /* lines of verbose and time_passes; NULL: stderr */
+    int checkpoint;         /* level of the pass checkpoint */
     int ndisabled;
     const char *const *disabled; /* names */
     const char *stop_after;      /* NULL: all passes run */
@@ -62,5 +63,9 @@ typedef struct PlanOptions {
 
 /* Needs all passes run. The graphs are used up: fusion adds nodes to them. */
 Plan *plan_module(Arena *arena, Module *m, const PlanOptions *opt);
+
+/* The lowest level of the pass checkpoint, which is still to come, with which the arena takes no more than m->memory;
+ * -1 after an error message: there is none (fit.c). 0 where the passes fail: running them says why. */
+int passes_fit(const Module *m, const PassOptions *opt, const PlanOptions *plan, Diag *diag);
 
 #endif

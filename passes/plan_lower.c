@@ -146,7 +146,8 @@ static Buffer *argument(GraphBuild *b, GraphPlan *gp, const Node *arg)
 
 static Buffer *transient(GraphBuild *b, const Node *n)
 {
-    bool backward = n->why != NULL && str_starts(n->why, WHY_BACKWARD);
+    bool again = n->why != NULL && (str_starts(n->why, WHY_AGAIN) || str_starts(n->why, WHY_SHORT));
+    bool backward = !again && n->why != NULL && str_starts(n->why, WHY_BACKWARD);
     const char *name = n->name != NULL ? n->name : op_info[n->op].name;
     Buffer *buffer =
         plan_buffer(b->plan, name, b->f->g, b->place,

@@ -25,7 +25,7 @@ static Node *operand(Recompute *r, Node *x)
     Node *input = node_map_get(&r->inputs, x);
     if (input == NULL) {
         Builder b = {.graph = r->g, .loc = x->loc, .name = x->name};
-        b.why = WHY_AGAIN "what goes into it";
+        b.why = r->region > 0 ? WHY_AGAIN "what goes into it" : WHY_SHORT "what goes into it";
         input = build2(&b, OP_recompute, x, r->after);
         node_map_put(r->scratch, &r->inputs, x, input);
     }
@@ -44,7 +44,8 @@ static Node *copy_of(Recompute *r, Node *n)
         in[i] = operand(r, n->in[i]);
     }
     Builder b = {.graph = r->g, .loc = n->loc, .name = n->name};
-    b.why = arena_printf(arena, WHY_AGAIN "%s, computed again", op_info[n->op].name);
+    b.why = arena_printf(arena, "%s%s, computed again", n->region > 0 ? WHY_AGAIN : WHY_SHORT,
+                         op_info[n->op].name);
     copy = build_again(&b, n, in);
     node_map_put(r->scratch, &r->copies, n, copy);
     return copy;

@@ -105,6 +105,33 @@ int str_utf8(const char *s, size_t n)
     return len;
 }
 
+bool str_bytes(const char *s, int64_t *bytes)
+{
+    static const struct {
+        const char *name;
+        double factor;
+    } units[] = {
+        {"", 1},         {"B", 1},        {"kB", 1e3},     {"KB", 1e3},
+        {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},    {"KiB", 1024.0},
+        {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+    };
+    size_t digits = strspn(s, "0123456789.");
+    char number[32] = "", *end;
+    if (digits == 0 || digits >= sizeof number || strspn(s, ".") == digits)
+        return false;
+    memcpy(number, s, digits);
+    double value = strtod(number, &end);
+    const char *unit = s + digits + strspn(s + digits, " ");
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (*end == 0 && strcmp(unit, units[i].name) == 0) {
+            value *= units[i].factor;
+            *bytes = value >= 1 && value < 0x1p63 ? (int64_t)value : 0;
+            return *bytes > 0;
+        }
+    }
+    return false;
+}
+
 const char *str_double(char buf[32], double x)
 {
     if (isnan(x) || isinf(x)) {

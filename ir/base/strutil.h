@@ -19,6 +19,10 @@ uint32_t str_fnv1a(const char *s); /* 32-bit FNV-1a, the path hash of the random
 /* The length of the valid UTF-8 sequence at s (1..4), or 0 if there is none. */
 int str_utf8(const char *s, size_t n);
 
+/* A number of bytes: "64 MiB", "1.5GB", "4096"; units B, kB, MB, GB, TB, KiB, MiB, GiB, TiB. false: it is none, or
+ * less than 1 or more than an int64_t. */
+bool str_bytes(const char *s, int64_t *bytes);
+
 /* The shortest decimal text that reads back as x, always with a '.' or an exponent ("0.1", "1.0",
  * "1e-05"); infinities and NaNs as inf, -inf, nan. buf holds 32 bytes. */
 const char *str_double(char buf[32], double x);

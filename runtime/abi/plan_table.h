@@ -55,7 +55,8 @@ typedef struct MpcPlan {
     int64_t arena;      /* those, and the transients of the largest graph */
     int64_t bound;      /* no placing can do with less: lasting and the largest bound of a graph */
     int64_t parameters; /* trained numbers */
-    int recomputed;     /* ops of the forward that the backward computes again */
+    int again;          /* ops that the backward computes again as `with checkpoint` says */
+    int again_short;    /* and so that the arena fits into the memory it may take */
 } MpcPlan;
 
 #endif

@@ -173,9 +173,12 @@ static inline void plan_totals(FILE *out, const MpcPlan *p)
     fprintf(out, "%-28s %14s bytes  the plan is %.1f %% above it\n", "lower bound",
             plan_count(text, p->bound),
             p->bound > 0 ? 100.0 * (double)(p->arena - p->bound) / (double)p->bound : 0.0);
-    if (p->recomputed > 0)
-        fprintf(out, "%-28s %14d ops    of the forward, as `with checkpoint` says\n",
-                "recomputed in the backward", p->recomputed);
+    if (p->again > 0)
+        fprintf(out, "%-28s %14d ops    as `with checkpoint` says\n", "recomputed in the backward",
+                p->again);
+    if (p->again_short > 0)
+        fprintf(out, "%-28s %14d ops    so that the arena fits into the memory given\n",
+                "recomputed in the backward", p->again_short);
 }
 
 static inline void plan_text(FILE *out, const MpcPlan *p, bool full)

@@ -69,6 +69,48 @@ static void decimals_read_back(void **state)
         assert_true(strtod(str_double(buf, x), NULL) == x);
 }
 
+static void sizes_of_memory(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t bytes; /* 0: it is none */
+    } cases[] = {
+        {"4096", 4096},
+        {"1B", 1},
+        {"64 MiB", 64 << 20},
+        {"64MiB", 64 << 20},
+        {"1.5 KiB", 1536},
+        {"2kB", 2000},
+        {"2KB", 2000},
+        {"3MB", 3000000},
+        {"2 GB", 2000000000},
+        {"1GiB", 1 << 30},
+        {"0.25TiB", 1LL << 38},
+        {"1TB", 1000000000000},
+        {"", 0},
+        {"MiB", 0},
+        {"64 mib", 0},
+        {"64 M", 0},
+        {"-1MB", 0},
+        {"0", 0},
+        {"0.1", 0},
+        {"1.2.3MB", 0},
+        {"1e3", 0},
+        {"64 MiB ", 0},
+        {" 64 MiB", 0},
+        {"9999999999TB", 0},
+        {"64 MiB a day", 0},
+        {".MB", 0},
+        {"111111111111111111111111111111111111", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t bytes = 0;
+        assert_int_equal(str_bytes(cases[i].text, &bytes), cases[i].bytes > 0);
+        assert_int_equal(bytes, cases[i].bytes);
+    }
+}
+
 static void starts_and_ends(void **state)
 {
     (void)state;
@@ -85,7 +127,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nearest_names_help), cmocka_unit_test(utf8_is_checked),
         cmocka_unit_test(hash_is_fnv1a),      cmocka_unit_test(decimals_read_back),
-        cmocka_unit_test(starts_and_ends),
+        cmocka_unit_test(sizes_of_memory),    cmocka_unit_test(starts_and_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
