@@ -9,7 +9,9 @@
 enum { SEED_DEFAULT = 42, THREADS_MOST = 1024, KEPT_DEFAULT = 2 };
 static const double checkpoint_seconds = 60;
 
-static const char *const console_name[] = {"text", "jsonl", "csv", "tensorboard", "none"};
+const char *const rt_console_name[RT_CONSOLE_none + 1] = {"text", "jsonl", "csv", "tensorboard",
+                                                          "none"};
+const char *const rt_shell_name[RT_SHELL_COUNT] = {"bash", "zsh", "fish"};
 
 typedef struct Flag {
     const char *name, *value, *help; /* value NULL: the flag stands alone; [VALUE]: it may */
@@ -152,7 +154,7 @@ static bool set_keep_checkpoints(RtOptions *o, const char *text, RtErr *e)
 static bool set_log(RtOptions *o, const char *text, RtErr *e)
 {
     for (int i = 0; i <= RT_CONSOLE_none; i++)
-        if (!strcmp(text, console_name[i])) {
+        if (!strcmp(text, rt_console_name[i])) {
             o->console = (RtConsole)i;
             return true;
         }
@@ -208,6 +210,17 @@ ACTION(summary)
 ACTION(print_config)
 ACTION(help)
 ACTION(version)
+
+static bool set_completion(RtOptions *o, const char *text, RtErr *e)
+{
+    for (int i = 0; i < RT_SHELL_COUNT; i++)
+        if (!strcmp(text, rt_shell_name[i])) {
+            o->shell = (RtShell)i;
+            o->action = o->action < RT_ACTION_completion ? RT_ACTION_completion : o->action;
+            return true;
+        }
+    return rt_err(e, "--completion: '%s' is none of bash, zsh, fish", text);
+}
 
 static bool set_plan(RtOptions *o, const char *text, RtErr *e)
 {
@@ -507,7 +520,7 @@ void rt_options_print(const RtOptions *o, int threads, const char *out_dir, FILE
                o->data_dir ? "command line" : "source");
     print_line(out, "out", out_dir, o->out ? "command line" : "default");
     print_line(out, "init", o->init ? o->init : "none", o->init ? "command line" : "default");
-    print_line(out, "log", console_name[o->console], o->console ? "command line" : "default");
+    print_line(out, "log", rt_console_name[o->console], o->console ? "command line" : "default");
     print_line(out, "precision", p->precision, "compiled in");
     print_line(out, "math", p->math, "compiled in");
     print_line(out, "cpu", p->cpu, "compiled in");

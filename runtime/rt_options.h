@@ -16,6 +16,7 @@ typedef enum RtAction {
     RT_ACTION_plan,
     RT_ACTION_summary,
     RT_ACTION_print_config,
+    RT_ACTION_completion,
     RT_ACTION_help,
     RT_ACTION_version
 } RtAction;
@@ -28,6 +29,11 @@ typedef enum RtConsole {
     RT_CONSOLE_tensorboard,
     RT_CONSOLE_none
 } RtConsole;
+
+extern const char *const rt_console_name[RT_CONSOLE_none + 1];
+
+typedef enum RtShell { RT_SHELL_bash, RT_SHELL_zsh, RT_SHELL_fish, RT_SHELL_COUNT } RtShell;
+extern const char *const rt_shell_name[RT_SHELL_COUNT];
 
 /* The value of one `option` of the file. */
 typedef struct RtValue {
@@ -42,6 +48,7 @@ typedef struct RtOptions {
     RtValue *values;
     RtAction action;
     RtConsole console;
+    RtShell shell; /* of --completion */
     bool profile;
     const char *data_dir, *out, *init; /* NULL: not given */
     const char *device;                /* "auto", "cpu", "cuda", "cuda:1"; NULL: not given, auto */
@@ -75,6 +82,8 @@ int64_t rt_options_epochs(const RtOptions *o);
 bool rt_option_set(RtOptions *o, int option, const char *text, const char *from, RtErr *e);
 void rt_options_help(const RtOptions *o, FILE *out);
 void rt_options_print(const RtOptions *o, int threads, const char *out_dir, FILE *out);
+/* rt_completion.c: the script of --completion for a program that is called `command`. */
+void rt_completion(const RtOptions *o, const char *command, FILE *out);
 /* The options as members of an object "options": {"lr":{"value":0.1,"from":"..."}}. */
 void rt_options_json(const RtOptions *o, RtJson *j);
 

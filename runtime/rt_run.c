@@ -307,7 +307,7 @@ static bool said_all(const MpcProgram *program)
 }
 
 /* What is answered without data; -1: go on. */
-static int answer(const RtOptions *o, int threads, size_t base_bytes)
+static int answer(const RtOptions *o, const char *command, int threads, size_t base_bytes)
 {
     char *folder;
     switch (o->action) {
@@ -323,6 +323,7 @@ static int answer(const RtOptions *o, int threads, size_t base_bytes)
         rt_options_print(o, threads, folder, stdout);
         free(folder);
         break;
+    case RT_ACTION_completion: rt_completion(o, command, stdout); break;
     case RT_ACTION_train:
     case RT_ACTION_eval:
     case RT_ACTION_predict:
@@ -350,7 +351,9 @@ int rt_main(const MpcProgram *program, int argc, char **argv)
         rt_die(program, STATUS_usage, &e);
     }
     int threads = rt.options.threads ? (int)rt.options.threads : rt_cpus();
-    int status = answer(&rt.options, threads, rt.base_bytes);
+    const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+    const char *command = slash ? slash + 1 : argc > 0 ? argv[0] : program->name;
+    int status = answer(&rt.options, command, threads, rt.base_bytes);
     if (status >= 0)
         return status;
     if (!rt_cpu_check(program->cpu_needs, program->cpu, &e))
