@@ -1,8 +1,8 @@
 /* body.c: spells the scalars of a kernel from the op table's expressions.
  *
  * `exact` arithmetic: a value of a 16- or 8-bit type is computed in f32 and rounded to its type at once, unless
- * it has that type's values already (a load, a selection such as relu). One rounding serves both a store and
- * further computation. */
+ * it has that type's values already (a load, a selection such as relu), or the only one to use it rounds it. One
+ * rounding serves both a store and further computation. */
 #include "codegen/body.h"
 
 #include <ctype.h>
@@ -17,6 +17,12 @@ enum { INLINE_LENGTH = 48 };
 static const bool keeps_type[OP_COUNT] = {
     [OP_neg] = true,     [OP_abs] = true,     [OP_sign] = true,  [OP_relu] = true,
     [OP_maximum] = true, [OP_minimum] = true, [OP_where] = true, [OP_clamp] = true,
+};
+
+/* Those of them that give the same if the result is rounded in place of the operands (not of a condition). */
+static const bool selects[OP_COUNT] = {
+    [OP_neg] = true,     [OP_abs] = true,     [OP_relu] = true,
+    [OP_maximum] = true, [OP_minimum] = true, [OP_where] = true,
 };
 
 static Spelling plain_value(const char *text)
@@ -39,6 +45,7 @@ Body body_new(Emit *e, Unit *u)
     b.needed = ARENA_ARRAY(e->arena, bool, n + 1);
     b.depth = ARENA_ARRAY(e->arena, int, n + 1);
     b.stage = ARENA_ARRAY(e->arena, int, n + 1);
+    b.unrounded = ARENA_ARRAY(e->arena, bool, n + 1);
     b.reduce_depth = 1;
     b.wide_uses = ARENA_ARRAY(e->arena, int, n + 1);
     b.narrow_uses = ARENA_ARRAY(e->arena, int, n + 1);
@@ -127,6 +134,40 @@ static void use_access(Body *b, const Access *at)
 void body_root(Body *b, int s, bool narrow)
 {
     use(b, s, narrow && dtype_is_low(scalar(b, s)->dtype));
+}
+
+/* s has no uses but these, which round what they are given. */
+static void round_late(Body *b, int s, int uses)
+{
+    while (is_alias(b, s)) {
+        s = scalar(b, s)->in[0];
+    }
+    const Scalar *v = scalar(b, s);
+    if (!dtype_is_low(v->dtype) || b->wide_uses[s] + b->narrow_uses[s] != uses) {
+        return;
+    }
+    b->unrounded[s] = b->narrow_uses[s] == 0;
+    for (int i = v->op == OP_where; v->kind == SC_op && selects[v->op] && i < v->nin; i++) {
+        int times = 0;
+        for (int j = v->op == OP_where; j < v->nin; j++) {
+            times += v->in[j] == v->in[i];
+        }
+        round_late(b, v->in[i], times);
+    }
+}
+
+void body_round_late(Body *b)
+{
+    for (int i = 0; i < b->k->noutputs; i++) {
+        int times = 0, s = b->k->outputs[i].scalar;
+        for (int j = 0; j < b->k->noutputs; j++) {
+            times += b->k->outputs[j].scalar == s;
+        }
+        bool low = dtype_is_low(b->k->operands[b->k->outputs[i].at.operand].dtype);
+        if (low && scalar(b, s)->dtype == b->k->operands[b->k->outputs[i].at.operand].dtype) {
+            round_late(b, s, times);
+        }
+    }
 }
 
 void body_set(Body *b, int s, const char *text)
@@ -455,7 +496,7 @@ static void define_op(Body *b, int s)
     if (!dtype_is_low(v->dtype)) {
         bool promoted = dtype_info[v->dtype].is_int && dtype_info[v->dtype].bytes < 4;
         bind_wide(b, s, text, promoted);
-    } else if (keeps_type[v->op]) {
+    } else if (keeps_type[v->op] || b->unrounded[s]) {
         bind_wide(b, s, text, false);
     } else {
         bind_narrow(b, s, narrowed(b->e->arena, v->dtype, DT_f32, text), false);
@@ -467,7 +508,9 @@ static void define_cast(Body *b, int s)
     const Scalar *v = scalar(b, s);
     DType from = wide_type(scalar(b, v->in[0])->dtype);
     const char *text = narrowed(b->e->arena, v->dtype, from, body_bare(b, v->in[0]));
-    if (dtype_is_low(v->dtype)) {
+    if (b->unrounded[s] && from == DT_f32) {
+        bind_wide(b, s, body_bare(b, v->in[0]), false);
+    } else if (dtype_is_low(v->dtype)) {
         bind_narrow(b, s, text, false);
     } else {
         /* a widened integer gets a name: compared in place, C compilers know its small range and warn */

@@ -30,6 +30,7 @@ typedef struct Body {
     const char **local;           /* name once given */
     bool *needed;
     int *depth, *wide_uses, *narrow_uses;
+    bool *unrounded;  /* who uses it rounds it */
     int *stage;       /* reductions that must be complete before it: 0, 1, ... */
     int stage_now;    /* those that are */
     int reduce_depth; /* of reductions' results: 1 where they belong to a row */
@@ -50,6 +51,8 @@ const char *body_element(Body *b, const Access *at);    /* "x[i * 512 + j]" */
 const char *body_index(Body *b, const Access *at);      /* "i * 512 + j" */
 const char *body_name(Body *b, int scalar);             /* of the variable that holds it */
 void body_store(Body *b, const KOutput *out);
+/* After all roots of a kernel that is computed in one go: what is rounded when it is stored is not rounded before. */
+void body_round_late(Body *b);
 /* Draws the random numbers of a loop along `axis`, `length` long, before it, four with one counter. */
 void body_draw(Body *b, int axis, int64_t length);
 bool body_is_costly(const Body *b, int scalar); /* worth keeping rather than computing twice */

@@ -1,6 +1,7 @@
 /* contract.c: contractions on the micro-kernels of runtime/kernels/gemm.h: a function that packs both operands and
  * one that multiplies and finishes what comes out of the register tiles. */
 #include "codegen/body.h"
+#include "codegen/low_rows.h"
 #include "codegen/target.h"
 
 typedef struct Sides {
@@ -183,20 +184,23 @@ void contract_finish(Emit *e, Unit *u, Body *b, const char *next)
             body_set(b, s, "t.acc[i][j]");
         }
     }
-    for (int i = 0; i < k->noutputs; i++) {
-        body_root(b, k->outputs[i].scalar, true);
-    }
+    LowRows rows = low_rows_new(
+        b,
+        (RowLoop){.axis = at + 1, .index = "j", .start = "t.j", .count = "t.n", .most = "MPC_NR"});
+    low_rows_roots(&rows);
     body_emit(b, 0);
     ln_blank(e);
     ln_in(e, "for (mpc_tile_open(&t, &g); %s;)", next);
     ln_open(e, "for (int i = 0; i < t.m; i++)");
     body_emit(b, 1);
+    low_rows_widen(&rows);
     ln_open(e, "for (int j = 0; j < t.n; j++)");
     body_emit(b, 2);
     for (int i = 0; i < k->noutputs; i++) {
-        body_store(b, &k->outputs[i]);
+        low_rows_store(&rows, i);
     }
     ln_close(e, "");
+    low_rows_narrow(&rows);
     ln_close(e, "");
     ln_out(e);
 }

@@ -1,16 +1,17 @@
 /* map.c: element-wise kernels: loops over the space, the innermost one along contiguous memory. */
 #include "codegen/body.h"
+#include "codegen/low_rows.h"
 #include "codegen/target.h"
 
 enum { DRAW_MAX = 4096 }; /* random numbers that a row holds on the stack */
 
 static const char *const index_name[MAX_RANK] = {"i", "j", "k", "i3", "i4", "i5", "i6", "i7"};
 
-static void stores(Body *b)
+static void stores(Body *b, const LowRows *rows)
 {
     body_emit(b, BODY_MAX_DEPTH - 1);
     for (int i = 0; i < b->k->noutputs; i++) {
-        body_store(b, &b->k->outputs[i]);
+        low_rows_store(rows, i);
     }
 }
 
@@ -25,12 +26,12 @@ void map_emit(Emit *e, Unit *u)
     }
     body_guard(&b);
     body_depths(&b);
-    for (int i = 0; i < k->noutputs; i++) {
-        body_root(&b, k->outputs[i].scalar, true);
-    }
+    LowRows low = last > 0 ? low_rows_new(&b, (RowLoop){.axis = last, .index = b.axis[last]})
+                           : low_rows_none(&b);
+    low_rows_roots(&low);
     body_emit(&b, 0);
     if (last < 0) {
-        stores(&b);
+        stores(&b, &low);
         return;
     }
     const char *row = last == 1 ? "i" : "row";
@@ -42,7 +43,7 @@ void map_emit(Emit *e, Unit *u)
     const char *lo = unit_spans(u) ? "t.lo" : "0", *hi = unit_spans(u) ? "t.hi" : rows;
     if (last == 0) {
         ln_open(e, "for (int64_t i = %s; i < %s; i++)", lo, hi);
-        stores(&b);
+        stores(&b, &low);
         ln_close(e, "");
         return;
     }
@@ -52,9 +53,11 @@ void map_emit(Emit *e, Unit *u)
     if (dim_is_const(k->space.d[last]) && k->space.d[last].k <= DRAW_MAX) {
         body_draw(&b, last, k->space.d[last].k);
     }
+    low_rows_widen(&low);
     const char *inner = b.axis[last];
     ln_open(e, "for (int64_t %s = 0; %s < %s; %s++)", inner, inner, unit_axis(e, u, last), inner);
-    stores(&b);
+    stores(&b, &low);
     ln_close(e, "");
+    low_rows_narrow(&low);
     ln_close(e, "");
 }

@@ -62,6 +62,19 @@ static bool has_conv(const Plan *p)
     return false;
 }
 
+static bool has_16_bit(const Plan *p)
+{
+    for (int i = 0; i < p->nkernels; i++) {
+        for (int j = 0; j < p->kernels[i]->noperands; j++) {
+            DType dt = p->kernels[i]->operands[j].dtype;
+            if (dt == DT_f16 || dt == DT_bf16) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static void includes(Emit *e)
 {
     static const char *const isa[] = {"generic", "avx2", "avx512"};
@@ -75,6 +88,9 @@ static void includes(Emit *e)
         ln(e, "#include \"kernels/conv.h\"");
     }
     ln(e, "#include \"kernels/rows.h\"");
+    if (has_16_bit(e->plan)) {
+        ln(e, "#include \"kernels/rows16.h\"");
+    }
     ln_blank(e);
     if (has_kind(e->plan, KERNEL_Contract)) {
         ln(e,
