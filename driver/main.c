@@ -75,7 +75,9 @@ static void list_ops(void)
                                        [CAST_Widest] = "widest",
                                        [CAST_Follow] = "follow"};
     for (int i = 0; i < OP_COUNT; i++) {
-        printf("%-18s %-7s %s\n", op_info[i].name, cast[op_info[i].cast], op_info[i].meaning);
+        const OpInfo *op = &op_info[i];
+        printf("%-18s %-7s %s\n", op->name, op->kind == KIND_Mark ? "mark" : cast[op->cast],
+               op->meaning);
     }
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "frontend/frontend.h"
+#include "frontend/parse.h"
 #include "parser.h"
 
 /* Assignments are aligned where their names differ by no more than this; keys of a trainer always. */
@@ -366,14 +367,11 @@ static void write_lines(Format *f, Text *out)
 
 bool frontend_format(Arena *a, Diag *d, const SourceFile *source, Text *out)
 {
-    frontend_parse(a, d, source);
+    TokenVec tokens;
+    const AstFile *file = parse_tokens(a, d, source, &tokens);
     if (diag_failed(d))
         return false;
-    AstFile file = {.source = source};
-    Scan s = {.arena = a, .diag = d, .source = source, .file = &file};
-    if (!token_scan(&s))
-        return false;
-    Format f = {.arena = a, .source = source, .tokens = s.tokens, .file = &file};
+    Format f = {.arena = a, .source = source, .tokens = tokens, .file = file};
     make_lines(&f);
     align_equals(&f);
     write_lines(&f, out);

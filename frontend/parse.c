@@ -110,7 +110,7 @@ void parse_error(Parse *p, Loc loc, const char *found, const char *const *expect
     skip_statement(p, at);
 }
 
-AstFile *frontend_parse(Arena *a, Diag *d, const SourceFile *source)
+AstFile *parse_tokens(Arena *a, Diag *d, const SourceFile *source, TokenVec *tokens)
 {
     AstFile *file = ARENA_NEW(a, AstFile);
     file->source = source;
@@ -127,7 +127,14 @@ AstFile *frontend_parse(Arena *a, Diag *d, const SourceFile *source)
         diag_error(d, (Loc){source, 0, 0, 0},
                    "the file is empty: it declares no model and no "
                    "data");
+    *tokens = scan.tokens;
     return file;
+}
+
+AstFile *frontend_parse(Arena *a, Diag *d, const SourceFile *source)
+{
+    TokenVec tokens;
+    return parse_tokens(a, d, source, &tokens);
 }
 
 /* ---- --emit=tokens ---- */

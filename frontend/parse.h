@@ -12,6 +12,9 @@ typedef struct Parse {
     Ast *root;
 } Parse;
 
+/* frontend_parse, which gives the tokens, too: none where they could not be told. */
+AstFile *parse_tokens(Arena *a, Diag *d, const SourceFile *source, TokenVec *tokens);
+
 /* Reports, and moves on so that the whole statement is skipped. expected[0..n), n 0: too many. */
 void parse_error(Parse *p, Loc loc, const char *found, const char *const *expected, int n);
 
