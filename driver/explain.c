@@ -28,12 +28,19 @@ bool explain_graph(const Module *m, const Graph *g)
     return g->role == (trains ? GRAPH_Step : GRAPH_Eval);
 }
 
+/* No line of the file stands for it: backward and update follow from the forward. */
+static bool follows(const char *why)
+{
+    return str_starts(why, WHY_UPDATE) ||
+           (str_starts(why, WHY_BACKWARD) && strstr(why, WHY_OWN_GRAD ": ") == NULL);
+}
+
 bool explain_shows(const Node *n)
 {
     OpKind kind = op_info[n->op].kind;
     bool hidden = kind == KIND_Leaf || kind == KIND_Alias || kind == KIND_Move || kind == KIND_Mark;
-    return !hidden && n->why != NULL && !str_starts(n->why, WHY_BACKWARD) &&
-           !str_starts(n->why, WHY_UPDATE) && !(n->op == OP_cast && str_starts(n->why, WHY_CAST));
+    return !hidden && n->why != NULL && !follows(n->why) &&
+           !(n->op == OP_cast && strstr(n->why, WHY_CAST) != NULL);
 }
 
 bool explain_is_cast(const Node *n)

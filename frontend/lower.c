@@ -350,9 +350,6 @@ static void check_names(Lower *l, const Ast *module)
     }
     for (int i = 0; i < module->list2.n; i++) {
         const char *name = member_name(module->list2.at[i]);
-        if (name != NULL && module->list2.at[i]->kind == AST_func && str_eq(name, "grad")) {
-            lower_error(l, module->list2.at[i]->loc, "a module cannot give its own derivative yet");
-        }
         for (int k = 0; k < i && name != NULL; k++) {
             const char *other = member_name(module->list2.at[k]);
             if (other != NULL && str_eq(name, other)) {
@@ -379,6 +376,7 @@ static void add_module(Lower *l, const Ast *ast, bool is_std)
     vec_push(l->arena, &l->modules, decl);
     if (!is_std) {
         check_names(l, ast);
+        own_grad_check(l, ast);
     }
 }
 

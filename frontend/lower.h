@@ -7,7 +7,8 @@
  * unrolled; at the top level those over numbers become statements of the host program.
  *
  * Who does what: lower.c the order of things · eval.c expressions · eval_number.c arithmetic without tensors ·
- * lower_args.c arguments to parameters · lower_module.c instances and their functions · lower_param.c parameters ·
+ * lower_args.c arguments to parameters · lower_module.c instances and their functions · lower_own_grad.c modules that
+ * give their own derivative · lower_param.c parameters ·
  * lower_tensor.c nodes · lower_index.c subscripts · lower_math.c, lower_shape.c, lower_nn.c, lower_loss.c the
  * functions of builtins.def · lower_data.c data sets, preparation · lower_loader.c loaders · lower_host.c top-level
  * statements and runs · lower_train.c optimizers, scalers · lower_params.c groups of parameters, freezing ·
@@ -231,7 +232,9 @@ struct Frame {
     Scope locals;
     bool is_std;       /* places are those of the call */
     bool members_only; /* evaluating a module's members: instances may be made, tensors not */
+    bool of_grad;      /* evaluating grad: what it computes goes to own_grad alone */
     Val result;
+    const Ast *returned; /* the statement that gave it; NULL: none did */
 };
 
 /* ---- graphs under construction --------------------------------------------------------------------- */
@@ -500,6 +503,15 @@ Flow exec_block(Lower *l, const AstList *body);
 Flow exec_with(Lower *l, const Ast *s, Flow (*body)(Lower *l, const AstList *body));
 void assign_local(Lower *l, const char *name, Val v, Loc loc);
 bool dims_of_type(Lower *l, const Ast *type, DType *dt, Dims *dims, bool bind_names);
+/* v, as `arg` of a function declares it; poison after an error at loc */
+Val module_check_type(Lower *l, const Ast *arg, Val v, Loc loc);
+
+/* ---- lower_own_grad.c ------------------------------------------------------------------------------ */
+
+void own_grad_check(Lower *l,
+                    const Ast *module); /* its functions grad and forward, if it has grad */
+/* The result of forward (its frame; what its inputs were), with the derivative that grad gives. */
+Val own_grad_apply(Lower *l, Frame *forward, const Val *inputs, Val result);
 
 /* ---- lower_tensor.c, lower_index.c ----------------------------------------------------------------- */
 

@@ -191,8 +191,8 @@ static uint64_t reached_by(Lower *l, Node *loss, const char *scaler, Loc loc)
             give_gradients(l, o, scaler, loc);
             reached |= at < 64 ? (uint64_t)1 << at : 0;
         }
-        for (int k = 0; k < n->nin && seen[i] && n->op != OP_detach; k++) {
-            seen[n->in[k]->id] = true;
+        for (int k = 0; k < n->nin && seen[i]; k++) {
+            seen[n->in[k]->id] = seen[n->in[k]->id] || node_passes_gradient(n, k);
         }
     }
     arena_free(scratch);

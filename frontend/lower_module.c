@@ -104,7 +104,7 @@ static const char *type_text(Lower *l, const Ast *type)
     return t->at;
 }
 
-static Val check_type(Lower *l, const Ast *arg, Val v, Loc loc)
+Val module_check_type(Lower *l, const Ast *arg, Val v, Loc loc)
 {
     const Ast *type = arg->type;
     Dims dims;
@@ -298,26 +298,40 @@ static bool listed(const AstList *list, const Ast *func)
     return false;
 }
 
+static void note_tried(Lower *l, const Ast *func)
+{
+    if (!listed(&l->tried, func)) {
+        vec_push(l->arena, &l->tried, (Ast *)func);
+    }
+}
+
 static const char *instance_label(const Instance *self)
 {
     return self->path[0] != '\0' ? self->path : self->decl->ast->name;
 }
 
-static Val run_function(Lower *l, Frame *frame, const Match *m, const Formal *formals,
-                        const Val *args)
+/* Evaluates the function; args become what it is called with, defaults and all. */
+static Val run_function(Lower *l, Frame *frame, const Match *m, const Formal *formals, Val *args)
 {
     const Ast *func = frame->func;
     for (int i = 0; i < m->n; i++) {
         const Ast *arg = func->list.at[i];
         Val v = m->actual[i] != NULL ? args[i] : eval(l, formals[i].otherwise);
-        v = check_type(l, arg, v, m->actual[i] != NULL ? m->actual[i]->loc : arg->loc);
+        v = module_check_type(l, arg, v, m->actual[i] != NULL ? m->actual[i]->loc : arg->loc);
         if (val_is_poison(v)) {
             return v;
         }
         scope_add(l->arena, &frame->locals, arg->name, v);
+        args[i] = v;
     }
     Flow flow = exec_block(l, &func->list2);
-    return flow == FLOW_stop ? val_poison() : frame->result;
+    const Ast *grad = module_func(frame->self->decl, "grad");
+    bool own = grad != NULL && str_eq(func->name, "forward");
+    if (flow == FLOW_stop || val_is_poison(frame->result) || !own) {
+        return flow == FLOW_stop ? val_poison() : frame->result;
+    }
+    note_tried(l, grad);
+    return own_grad_apply(l, frame, args, frame->result);
 }
 
 Val instance_call(Lower *l, Instance *self, const Ast *func, const Ast *call, DType force)
@@ -353,9 +367,7 @@ Val instance_call(Lower *l, Instance *self, const Ast *func, const Ast *call, DT
     l->frame = &frame;
     l->target = NULL;
     l->force = force != DT_none ? force : outer;
-    if (!listed(&l->tried, func)) {
-        vec_push(l->arena, &l->tried, (Ast *)func);
-    }
+    note_tried(l, func);
     Val v = run_function(l, &frame, &m, formals, args);
     l->force = outer;
     l->target = target;
@@ -392,6 +404,12 @@ static void write_state(Lower *l, Tensor *t, Val v, Loc loc)
     Node *n = tensor_of(l, v, loc);
     if (n == NULL) {
         return;
+    }
+    for (const Frame *f = l->frame; f != NULL; f = f->up) {
+        if (f->of_grad) {
+            lower_error(l, loc, "state `%s` cannot be changed in grad, only in forward", t->name);
+            return;
+        }
     }
     if (!l->training) {
         lower_error(l, loc, "state `%s` is changed in training only: put this under `if training`",
@@ -508,6 +526,7 @@ static Flow exec_return(Lower *l, const Ast *s)
         return FLOW_stop;
     }
     l->frame->result = op_without_grad(l, v);
+    l->frame->returned = s;
     return val_is_poison(v) ? FLOW_stop : FLOW_return;
 }
 

@@ -327,6 +327,11 @@ Value *mark_backward(Run *r, const Node *n, Value *const *in)
     const Node *loss = n->in[0];
     const char *model = attrs_str(&n->attrs, ATTR_model);
     const bool *cone = cone_of(r, loss);
+    for (int i = 0; i < loss->id; i++) {
+        if (cone[i] && r->g->nodes[i]->op == OP_own_grad) {
+            return NULL; /* no difference of losses shows what the file calls a derivative */
+        }
+    }
     int nparams = 0;
     int64_t count = 0;
     Node **params = ARENA_ARRAY(r->in->arena, Node *, r->g->nnodes);

@@ -216,6 +216,7 @@ bool attrs_equal(const Attrs *a, const Attrs *b);
 
 /* How Node.why begins on nodes that no line of the file stands for. */
 #define WHY_BACKWARD "backward of "
+#define WHY_OWN_GRAD ": its own gradient" /* in the middle: after WHY_BACKWARD and a module */
 #define WHY_UPDATE "update: "
 #define WHY_AGAIN WHY_BACKWARD "a checkpoint: " /* the forward's ops, computed again */
 #define WHY_SHORT WHY_BACKWARD "a segment: "    /* the same because memory is short */
@@ -340,6 +341,8 @@ bool broadcast_dims(const Dims *a, const Dims *b, Dims *out);
  * then comes the expression, then rounding to the result's type, the same but for predicates.
  * A constant operand adapts to the others: 0.1 : f32 beside an f16 is rounded to f16. */
 DType map_dtype(const Node *n);
+/* own_grad.c. false: what n depends on through its operand i is no matter of its gradient, by the file's own word. */
+bool node_passes_gradient(const Node *n, int i);
 /* convolution.c: what the convolutions' attributes say; one number for rows, one for columns. */
 typedef struct ConvSteps {
     int64_t kernel[2], stride[2], padding[2], dilation[2], output_padding[2], groups;

@@ -20,6 +20,7 @@ ATTR_SET(arg, ATTR_batch, ATTR_param, ATTR_state, ATTR_host, ATTR_rng, ATTR_lr, 
 ATTR_SET(value, ATTR_value, ATTR_COUNT);
 ATTR_SET(axis, ATTR_axis, ATTR_COUNT);
 ATTR_SET(path, ATTR_path, ATTR_COUNT);
+ATTR_SET(module, ATTR_module, ATTR_COUNT);
 ATTR_SET(perm, ATTR_perm, ATTR_COUNT);
 ATTR_SET(slice, ATTR_axis, ATTR_start, ATTR_stop, ATTR_step, ATTR_COUNT);
 ATTR_SET(pad, ATTR_axis, ATTR_before, ATTR_after, ATTR_COUNT);

@@ -206,6 +206,9 @@ static void verify_node(Verify *v, const Node *n)
     if (n->op == OP_uniform && attrs_str(&n->attrs, ATTR_path) == NULL) {
         verify_fail(v, n->loc, "has no path");
     }
+    if (n->op == OP_own_grad && attrs_str(&n->attrs, ATTR_module) == NULL) {
+        verify_fail(v, n->loc, "has no module");
+    }
     if (v->ok) {
         verify_inference(v, n);
     }

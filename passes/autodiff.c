@@ -6,6 +6,7 @@
  *          casts and shape ops has f32 gradients all the way, so a weight's gradient leaves the contraction's
  *          accumulator in f32 and uses of one weight add up in f32; the derivative of its cast is the identity.
  *          Values of a checkpoint region are computed again (recompute.h); no node has a region any more.
+ *          No own_grad either: the code of a module's own grad stands where its gradient is computed (own_grad.c).
  *
  *   %3 = linear %x, %w, %b : f16    ->  ..
  *   %5 = backward %4                    %7 = matmul %dy, %x {trans_a} : f32   "w.grad"
@@ -18,6 +19,7 @@
 #include "ir/base/text.h"
 #include "ir/base/vec.h"
 #include "passes/ctx.h"
+#include "passes/own_grad.h"
 #include "passes/recompute.h"
 
 typedef struct Autodiff {
@@ -26,6 +28,7 @@ typedef struct Autodiff {
     Rebuild r;
     bool *needs;    /* by old id: depends on a parameter in a way that has a derivative */
     bool *of_param; /* by old id: a parameter behind casts and shape ops */
+    bool *forward;  /* by old id: see own_grad_forward() */
     int backwards;  /* that are left in the graph */
     VEC(const char *) reached; /* parameters with a gradient by one of them */
     Node **grad;               /* by old id: sum of what came in so far; of one backward */
@@ -37,8 +40,7 @@ typedef struct Autodiff {
 static bool passes_on(const Node *n)
 {
     return n->op == OP_scale_loss || n->op == OP_stepped ||
-           (vjp_rule[n->op] != vjp_zero &&
-            (op_info[n->op].kind != KIND_Mark && n->op != OP_detach));
+           (vjp_rule[n->op] != vjp_zero && op_info[n->op].kind != KIND_Mark);
 }
 
 /* A parameter that is not frozen. */
@@ -59,7 +61,8 @@ static void classify(Autodiff *a)
         a->needs[i] = is_param;
         a->of_param[i] = is_param || moves;
         for (int k = 0; k < n->nin; k++) {
-            bool flows = a->needs[n->in[k]->id] && pass_is_float(n->dtype) && passes_on(n);
+            bool flows = a->needs[n->in[k]->id] && pass_is_float(n->dtype) && passes_on(n) &&
+                         node_passes_gradient(n, k);
             a->needs[i] = a->needs[i] || flows;
             a->of_param[i] = a->of_param[i] && a->of_param[n->in[k]->id];
         }
@@ -120,10 +123,29 @@ static const char *reason(Autodiff *a, const Node *n, const Node *x)
                         op_info[n->op].name);
 }
 
+/* The module says itself what its inputs get. */
+static void differentiate_own(Autodiff *a, Node *n)
+{
+    Builder b = {.graph = a->g, .diag = a->c->diag, .loc = n->in[1]->loc};
+    OwnGrad o = {a->c, a->g, a->r.old, a->forward, a->needs, &a->again};
+    Node **d = own_grad_expand(&o, n, a->grad[n->id]);
+    for (int i = 2; i < n->nin; i += 2) {
+        Node *x = n->in[i];
+        b.name = gradient_name(a, n, x);
+        b.why = arena_printf(a->c->arena, WHY_BACKWARD "%s" WHY_OWN_GRAD ", line %d",
+                             attrs_str(&n->attrs, ATTR_module), b.loc.line);
+        add_gradient(a, &b, x, d[i]);
+    }
+}
+
 /* Hands the gradient of n's result on to its operands. False: an error was reported. */
 static bool differentiate(Autodiff *a, Node *n)
 {
     Node *dy = a->grad[n->id], *value = recompute_node(&a->again, n, dy);
+    if (n->op == OP_own_grad) {
+        differentiate_own(a, n);
+        return true;
+    }
     Builder b = {.graph = a->g, .diag = a->c->diag, .loc = n->loc, .name = n->name};
     for (int i = 0; i < n->nin; i++) {
         Node *x = n->in[i];
@@ -258,6 +280,7 @@ static bool differentiate_graph(PassCtx *c, Graph *g)
     for (int i = 0; i < a.r.n; i++) {
         a.backwards += a.r.old[i]->op == OP_backward;
     }
+    a.forward = own_grad_forward(c->scratch, g, a.r.old, a.r.n);
     classify(&a);
     for (int i = 0; i < a.r.n; i++) {
         Node *n = a.r.old[i];
@@ -271,6 +294,7 @@ static bool differentiate_graph(PassCtx *c, Graph *g)
         rebuild_replace(&a.r, n, gradients);
     }
     rebuild_end(&a.r);
+    own_grad_remove(c, g);
     graph_dce(g);
     for (int i = 0; i < g->nnodes; i++) {
         g->nodes[i]->region = 0;

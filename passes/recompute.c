@@ -14,7 +14,7 @@ static bool stays(Node *x)
 }
 
 /* What a copy reads: a copy, or a value from outside that waits. */
-static Node *operand(Recompute *r, Node *x)
+Node *recompute_operand(Recompute *r, Node *x)
 {
     if (x->region == r->region) {
         return copy_of(r, x);
@@ -41,7 +41,7 @@ static Node *copy_of(Recompute *r, Node *n)
     Arena *arena = r->g->arena;
     Node **in = ARENA_ARRAY(arena, Node *, n->nin);
     for (int i = 0; i < n->nin; i++) {
-        in[i] = operand(r, n->in[i]);
+        in[i] = recompute_operand(r, n->in[i]);
     }
     Builder b = {.graph = r->g, .loc = n->loc, .name = n->name};
     b.why = arena_printf(arena, "%s%s, computed again", n->region > 0 ? WHY_AGAIN : WHY_SHORT,

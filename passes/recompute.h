@@ -20,5 +20,7 @@ typedef struct Recompute {
 
 /* n, or its copy if it stands in a region; dy is n's gradient. */
 Node *recompute_node(Recompute *r, Node *n, Node *dy);
+/* What something computed for that node's backward reads for x. */
+Node *recompute_operand(Recompute *r, Node *x);
 
 #endif
