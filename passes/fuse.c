@@ -267,12 +267,23 @@ static bool gather_root(void *ctx, Node *root, const Linear *at)
     return true;
 }
 
-/* The real node behind what a recompute waits for; NULL: it is there from the start. */
+static Node *latest_operand(const Node *n)
+{
+    Node *latest = NULL;
+    for (int i = 0; i < n->nin; i++) {
+        latest = latest == NULL || n->in[i]->id > latest->id ? n->in[i] : latest;
+    }
+    return latest;
+}
+
+/* The real node behind what a recompute waits for; NULL: it is there from the start. What goes into a node that is not
+ * placed yet, perhaps the one that reads the recompute, waits for its own operands. */
 static Node *waits_for(const Fusion *f, const Node *recompute)
 {
     Node *d = recompute->in[1];
     while (d != NULL && !f->is_real[d->id]) {
-        d = f->sink[d->id] != NULL ? f->sink[d->id] : d->nin > 0 ? d->in[0] : NULL;
+        const Node *sink = f->sink[d->id];
+        d = sink != NULL && f->is_real[sink->id] ? f->sink[d->id] : latest_operand(d);
     }
     return d;
 }

@@ -437,13 +437,29 @@ static Finding compare_graphs(World *w, const Module *mb, Graph *before, const M
 
 /* ---- derivatives --------------------------------------------------------------------------------- */
 
+/* By id: what a module's own grad makes of the gradient that comes in. */
+static bool *of_output_grad(const World *w, const Graph *g)
+{
+    bool *is = ARENA_ARRAY(w->arena, bool, g->nnodes);
+    for (int i = 0; i < g->nnodes; i++) {
+        const Node *n = g->nodes[i];
+        is[i] = n->op == OP_output_grad;
+        for (int k = 0; k < (n->op == OP_own_grad ? 1 : n->nin); k++) {
+            is[i] = is[i] || is[n->in[k]->id];
+        }
+    }
+    return is;
+}
+
 /* What gradients do not pass becomes an argument that keeps the value of the unmoved run. */
 static void freeze(World *w, const Module *m, Graph *g)
 {
+    const bool *of_grad = of_output_grad(w, g);
     w->frozen = run(w, m, g, NULL);
     for (int i = 0; i < g->nnodes; i++) {
         Node *n = g->nodes[i];
-        if (n->op == OP_detach || n->op == OP_own_grad || n->op == OP_output_grad) {
+        bool stops = !of_grad[i] && (n->op == OP_detach || n->op == OP_own_grad);
+        if (stops || n->op == OP_output_grad) {
             n->op = OP_arg;
             n->nin = 0;
             n->attrs = (Attrs){0};
@@ -511,8 +527,9 @@ static bool freeze_and_give(World *w, const Module *m, Graph *g, const Node *los
     Node **owns = ARENA_ARRAY(w->arena, Node *, g->nnodes);
     int *nin = ARENA_ARRAY(w->arena, int, g->nnodes), n = 0;
     int64_t elements = 0;
+    const bool *of_grad = of_output_grad(w, g);
     for (int i = 0; i < g->nnodes; i++) {
-        if (g->nodes[i]->op == OP_own_grad) {
+        if (g->nodes[i]->op == OP_own_grad && !of_grad[i]) {
             owns[n] = g->nodes[i];
             nin[n++] = g->nodes[i]->nin;
         }
