@@ -1,7 +1,7 @@
 /* lower_own_grad.c: modules that give their own derivative: grad(x, y, dy) beside forward(x).
  *
  * At each call of forward, grad is evaluated behind it, over the same inputs, the result and a node that stands for the
- * gradient of the result. What it returns is tied to the inputs by own_grad (ir/own_grad.c); autodiff puts the true
+ * gradient of the result. What it returns is tied to the inputs by own_grad (ir/shape_own_grad.c); autodiff puts the true
  * gradient in. So grad is typed by autocast as any other code, and where nothing is differentiated, it is dropped. */
 #include "frontend/lower.h"
 

@@ -341,7 +341,7 @@ bool broadcast_dims(const Dims *a, const Dims *b, Dims *out);
  * then comes the expression, then rounding to the result's type, the same but for predicates.
  * A constant operand adapts to the others: 0.1 : f32 beside an f16 is rounded to f16. */
 DType map_dtype(const Node *n);
-/* own_grad.c. false: what n depends on through its operand i is no matter of its gradient, by the file's own word. */
+/* shape_own_grad.c. false: what n depends on through its operand i is no matter of its gradient, by the file's own word. */
 bool node_passes_gradient(const Node *n, int i);
 /* convolution.c: what the convolutions' attributes say; one number for rows, one for columns. */
 typedef struct ConvSteps {

@@ -24,7 +24,7 @@ bool shape_max_pool2d_grad(Infer *f);
 bool shape_interleave(Infer *f);
 bool shape_avg_pool2d(Infer *f);
 bool shape_avg_pool2d_grad(Infer *f);
-/* own_grad.c */
+/* shape_own_grad.c */
 bool shape_own_grad(Infer *f);
 
 #endif

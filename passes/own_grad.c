@@ -8,7 +8,7 @@
  *   %4 = output_grad %3            ->   (in backward)
  *   %5 = mul %4, %m                     %12 = mul %dy, %m
  *   %6 = own_grad %3, %4, %1, %5        the gradient of %1 += %12
- *                                       (tests/passes/autodiff-own-grad.ir; ir/own_grad.c) */
+ *                                       (tests/passes/autodiff-own-grad.ir; ir/shape_own_grad.c) */
 #include "passes/own_grad.h"
 
 bool *own_grad_forward(Arena *scratch, const Graph *g, Node *const *nodes, int n)

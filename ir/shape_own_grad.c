@@ -1,4 +1,4 @@
-/* own_grad.c: own_grad, the value whose derivative a module gives itself, and what it is tied together by.
+/* shape_own_grad.c: own_grad, the value whose derivative a module gives itself, and what it is tied together by.
  *
  *   %3 = where %2, %c, %1              what forward gave
  *   %4 = output_grad %3                its gradient; nobody knows it before autodiff
