@@ -498,20 +498,33 @@ static double loss_at(World *w, const Module *m, const Graph *g, const Node *los
     return sum;
 }
 
-/* own_grad's, from the last to the first: its frozen value is moved for the gradient that comes in. */
-static void give_gradients(World *w, const Module *m, Graph *g, const Node *loss, Node *const *owns,
+/* The gradient of the value `y` of a frozen node. False: at a kink, where relu is given a 0 that was rounded to it. */
+static bool gradient_of(World *w, const Module *m, Graph *g, const Node *loss, Value *y, Value *dy)
+{
+    const double h = 1e-6, here = loss_at(w, m, g, loss, 0);
+    double bend = 0, size = 0;
+    for (int64_t k = 0; k < y->count; k++) {
+        double at = y->v[k];
+        y->v[k] = at + h;
+        double up = (loss_at(w, m, g, loss, 0) - here) / h;
+        y->v[k] = at - h;
+        double down = (here - loss_at(w, m, g, loss, 0)) / h;
+        y->v[k] = at;
+        dy->v[k] = (up + down) / 2;
+        bend = fmax(bend, fabs(up - down));
+        size = fmax(size, fabs(dy->v[k]));
+    }
+    return bend <= 1e-4 * size + 1e-8 * fabs(here);
+}
+
+/* own_grad's, from the last to the first. */
+static bool give_gradients(World *w, const Module *m, Graph *g, const Node *loss, Node *const *owns,
                            const int *nin, int n)
 {
-    const double h = 1e-6;
     while (n-- > 0) {
         Value *y = w->frozen[owns[n]->id], *dy = w->frozen[owns[n]->in[1]->id];
-        for (int64_t k = 0; k < y->count; k++) {
-            double at = y->v[k];
-            y->v[k] = at + h;
-            double up = loss_at(w, m, g, loss, 0);
-            y->v[k] = at - h;
-            dy->v[k] = (up - loss_at(w, m, g, loss, 0)) / (2 * h);
-            y->v[k] = at;
+        if (!gradient_of(w, m, g, loss, y, dy)) {
+            return false;
         }
         Value **v = run(w, m, g, NULL);
         for (int i = 2; i < nin[n]; i += 2) {
@@ -519,9 +532,10 @@ static void give_gradients(World *w, const Module *m, Graph *g, const Node *loss
             vec_push(w->arena, &w->given, given);
         }
     }
+    return true;
 }
 
-/* Freezes what gradients do not pass. False: too much of it to take differences for each element. */
+/* Freezes what gradients do not pass. False: too much of it to take differences for each element, or none to take. */
 static bool freeze_and_give(World *w, const Module *m, Graph *g, const Node *loss)
 {
     Node **owns = ARENA_ARRAY(w->arena, Node *, g->nnodes);
@@ -538,10 +552,7 @@ static bool freeze_and_give(World *w, const Module *m, Graph *g, const Node *los
     for (int i = 0; i < n; i++) {
         elements += w->frozen[owns[i]->id]->count;
     }
-    if (elements <= MAX_OWN_ELEMENTS) {
-        give_gradients(w, m, g, loss, owns, nin, n);
-    }
-    return elements <= MAX_OWN_ELEMENTS;
+    return elements <= MAX_OWN_ELEMENTS && give_gradients(w, m, g, loss, owns, nin, n);
 }
 
 /* Sum over the gradients of gradient times direction. */
