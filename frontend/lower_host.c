@@ -17,10 +17,10 @@ HostStmt *host_emit(Lower *l, HostKind kind, Loc loc)
 /* A tensor is called by the variable that holds it. */
 static Val named(Lower *l, Val v, const char *name)
 {
+    v = op_without_grad(l, v);
     if (v.kind != VAL_tensor) {
         return v;
     }
-    v = op_without_grad(l, v);
     if (v.node->name == NULL && v.node->op != OP_arg && v.node->op != OP_const) {
         v.node->name = name;
     }

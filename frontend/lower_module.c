@@ -388,10 +388,10 @@ Val instance_call(Lower *l, Instance *self, const Ast *func, const Ast *call, DT
 static Val named(Lower *l, Val v, const char *name)
 {
     Frame *f = l->frame;
+    v = op_without_grad(l, v);
     if (v.kind != VAL_tensor || f->is_std || v.run != l->run) {
         return v;
     }
-    v = op_without_grad(l, v);
     bool weak = v.node->name == NULL || (f->self != NULL && v.node->name == f->self->path);
     if (weak && v.node->op != OP_arg && v.node->op != OP_const) {
         v.node->name = path_join(l, f->self != NULL ? f->self->path : NULL, name);

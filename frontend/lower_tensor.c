@@ -82,9 +82,17 @@ Node *op_cast(Lower *l, Node *x, DType dt)
     return built(l, build_cast(&l->b, x, dt), errors);
 }
 
-/* A value of `with no_grad`. */
+/* A value of `with no_grad`, or a list of some. */
 Val op_without_grad(Lower *l, Val v)
 {
+    if (l->no_grad && (v.kind == VAL_list || v.kind == VAL_tuple)) {
+        Val parts = val_list(l, v.kind);
+        for (int i = 0; i < v.list->n; i++) {
+            val_push(l, &parts, op_without_grad(l, v.list->at[i]));
+        }
+        v.list = parts.list;
+        return v;
+    }
     bool flows = v.kind == VAL_tensor && v.run == l->run && v.node->op != OP_detach &&
                  dtype_info[v.node->dtype].is_float;
     if (l->no_grad && flows) {
