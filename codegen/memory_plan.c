@@ -19,7 +19,7 @@ static const MpcUse use_of[BUFFER_ROLES] = {
     [BUFFER_working] = MPC_USE_copy,      [BUFFER_input] = MPC_USE_activation,
     [BUFFER_number] = MPC_USE_number,     [BUFFER_activation] = MPC_USE_activation,
     [BUFFER_gradient] = MPC_USE_gradient, [BUFFER_scratch] = MPC_USE_workspace,
-    [BUFFER_output] = MPC_USE_activation,
+    [BUFFER_output] = MPC_USE_activation, [BUFFER_ema] = MPC_USE_average,
 };
 
 static MpcPlanRow row_of(Arena *a, const Plan *p, const Buffer *b, int graph)

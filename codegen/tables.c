@@ -114,6 +114,9 @@ static void tensors_emit(Emit *e)
         const int *low = t->role == TENSOR_param ? strmap_get(&used_as, t->name) : NULL;
         ln(e, "%s, .used_as = MPC_DT_%s, .line = %d,", init_text(e, t),
            low == NULL ? "none" : dtype_info[*low].name, t->loc.line);
+        if (t->role == TENSOR_ema && t->of != NULL) {
+            ln(e, ".of = %s,", quoted(e->arena, t->of));
+        }
         ln_close(e, ",");
     }
     ln_close(e, ";");

@@ -28,6 +28,8 @@ BuiltinFn fn_cross_entropy;
 BuiltinFn fn_detach;
 BuiltinFn fn_dropout;
 BuiltinFn fn_elapsed;
+BuiltinFn fn_ema;
+BuiltinFn fn_ema_update;
 BuiltinFn fn_embedding;
 BuiltinFn fn_enumerate;
 BuiltinFn fn_expand;

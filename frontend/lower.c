@@ -183,6 +183,7 @@ const char *val_describe(Lower *l, Val v)
         [VAL_group] = "a group of parameters",
         [VAL_scheduler] = "a schedule",
         [VAL_scaler] = "a scaler",
+        [VAL_ema] = "an EMA",
         [VAL_measure] = "a metric of a whole set",
         [VAL_context] = "a context of `with`",
     };

@@ -12,7 +12,7 @@
  * lower_tensor.c nodes · lower_index.c subscripts · lower_math.c, lower_shape.c, lower_nn.c, lower_loss.c the
  * functions of builtins.def · lower_data.c data sets, preparation · lower_loader.c loaders · lower_host.c top-level
  * statements and runs · lower_train.c optimizers, scalers · lower_params.c groups of parameters, freezing ·
- * lower_gradients.c gradients and steps · sema.c names in code that is never reached.
+ * lower_gradients.c gradients and steps · lower_ema.c averages of parameters · sema.c names in code that is never reached.
  *
  * A Value of kind VAL_poison stands for what an error was reported for; whoever meets it says nothing.
  */
@@ -73,6 +73,7 @@ typedef enum ValueKind {
     VAL_group,     /* of parameters: the call of group(...) */
     VAL_scheduler, /* decl */
     VAL_scaler,    /* decl */
+    VAL_ema,       /* decl */
     VAL_measure,   /* what only an evaluation as a whole has: see measure */
     VAL_context,   /* autocast(...), precision(...), no_grad(): only in `with` */
     VAL_KINDS
@@ -350,7 +351,8 @@ typedef struct Lower {
     bool training;
     int regions; /* of `with checkpoint`, so far */
     bool no_grad;
-    DType force; /* `with precision`, `@f32` */
+    const Decl *ema; /* evaluate(..., weights = ema): parameters are read from its averages; NULL */
+    DType force;     /* `with precision`, `@f32` */
     const char *force_why;
     int depth, unrolled, instances;
     bool too_deep;
@@ -575,7 +577,11 @@ Optimizer *optimizer_of(const Lower *l, const char *param); /* that trains it; N
 /* Does it train parameters of this model? */
 bool optimizer_trains(const Optimizer *o, const Instance *model);
 /* Hyperparameters: an argument becomes an attribute of the declaration; false after an error. */
+Decl *train_declare(Lower *l, Call *c, DeclKind kind,
+                    const char *wish); /* NULL: an error was said */
 bool train_number(Lower *l, Call *c, int arg, Decl *d, AttrId id, double least);
+/* lower_ema.c: what stands for a parameter where the averages of l->ema are read: t itself without it. */
+Tensor *ema_of_param(const Lower *l, Tensor *t);
 bool train_betas(Lower *l, Call *c, int arg, Decl *d);
 
 /* ---- lower_host.c, lower_prescan.c, lower_run.c ---------------------------------------------------- */

@@ -11,14 +11,26 @@ typedef struct Outcome {
     Loc *locs;
 } Outcome;
 
-static Loader *evaluation_loader(Lower *l, const Ast *e)
+/* What evaluate(...) is given; weights: an EMA, whose averages are evaluated. */
+static Loader *evaluation_loader(Lower *l, const Ast *e, const Decl **weights)
 {
-    static const Formal formals[2] = {{.name = "dataset"},
-                                      {.name = "batch_size", .optional = true}};
+    static const Formal formals[3] = {{.name = "dataset"},
+                                      {.name = "batch_size", .optional = true},
+                                      {.name = "weights", .optional = true}};
     Match m;
-    if (!args_match(l, "evaluate", formals, 2, 0, e, &m)) {
+    if (!args_match(l, "evaluate", formals, 3, 0, e, &m)) {
         return NULL;
     }
+    Val ema = m.actual[2] != NULL ? eval(l, m.actual[2]) : val_none();
+    if (ema.kind != VAL_ema && ema.kind != VAL_none) {
+        if (!val_is_poison(ema)) {
+            lower_error(l, m.actual[2]->loc,
+                        "weights is an EMA, whose averages are evaluated, but this is %s",
+                        val_describe(l, ema));
+        }
+        return NULL;
+    }
+    *weights = ema.kind == VAL_ema ? ema.decl : NULL;
     Val set = eval(l, m.actual[0]);
     if (set.kind == VAL_loader) {
         if (m.actual[1] != NULL) {
@@ -264,7 +276,8 @@ Val eval_evaluate(Lower *l, const Ast *e, const Ast *target)
         return lower_error(l, e->loc, "evaluate is a statement of the program");
     }
     run_close(l);
-    Loader *loader = evaluation_loader(l, e);
+    const Decl *weights = NULL;
+    Loader *loader = evaluation_loader(l, e, &weights);
     if (loader == NULL) {
         return val_poison();
     }
@@ -277,12 +290,14 @@ Val eval_evaluate(Lower *l, const Ast *e, const Ast *target)
     l->loader = loader;
     l->frame = &frame;
     l->training = false;
+    l->ema = weights;
     HostStmt *s = ARENA_NEW(l->arena, HostStmt);
     Val v = measures(l, e, target, loader, s);
     l->run->open = false;
     l->run = NULL;
     l->loader = outer;
     l->frame = NULL;
+    l->ema = NULL;
     l->training = training;
     l->b = b;
     if (!val_is_poison(v)) {

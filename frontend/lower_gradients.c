@@ -564,6 +564,34 @@ Val fn_update(Lower *l, Call *c)
     return next_marker(l, OP_scaler_update, attrs);
 }
 
+/* Behind the steps; zero_grad may stand between. */
+Val fn_ema_update(Lower *l, Call *c)
+{
+    const Decl *ema = c->args[0].decl;
+    if (!in_program(l, c)) {
+        return val_poison();
+    }
+    if (c->args[1].kind != VAL_none && c->args[1].kind != VAL_instance) {
+        return lower_error(l, c->locs[1], "`%s` takes the model, or nothing, but this is %s",
+                           c->fn->name, val_describe(l, c->args[1]));
+    }
+    if (l->run == NULL || !l->run->open || l->run->last_step == NULL) {
+        return lower_error(
+            l, c->loc,
+            "no step stands before `%s.%s` in its block: it follows optimizer.step() "
+            "or scaler.step(optimizer)",
+            ema->name, c->fn->name);
+    }
+    Attrs attrs = {0};
+    attrs_set_str(l->arena, &attrs, ATTR_ema, ema->name);
+    bool live = l->run->token != NULL;
+    Node *n = marker(l, OP_ema_update, live ? l->run->token : l->run->last_step, attrs);
+    if (n != NULL && live) {
+        l->run->token = n;
+    }
+    return n == NULL ? val_poison() : val_none();
+}
+
 /* All are. In the usual case, where the graph of backward has the whole chain, they just end here. */
 static void cleared(Lower *l, Gradients *g, Loc loc)
 {

@@ -85,7 +85,8 @@ static bool is_settled(Lower *l, const char *name, Loc loc)
     }
     if (old != NULL &&
         (old->kind == VAL_data || old->kind == VAL_instance || old->kind == VAL_optimizer ||
-         old->kind == VAL_scheduler || old->kind == VAL_scaler || old->kind == VAL_parts)) {
+         old->kind == VAL_scheduler || old->kind == VAL_scaler || old->kind == VAL_ema ||
+         old->kind == VAL_parts)) {
         lower_error(l, loc, "`%s` is %s already", name, val_describe(l, *old));
         return true;
     }

@@ -343,6 +343,7 @@ static Node *add_arg(Lower *l, const char *name, DType dt, const Dims *dims, Att
 
 static Node *param_node(Lower *l, Tensor *t)
 {
+    t = ema_of_param(l, t);
     bool is_param = t->role == TENSOR_param;
     const Val *written = is_param ? NULL : scope_find(&l->run->states, t->name);
     if (written != NULL) {

@@ -6,7 +6,7 @@
 
 /* ---- declarations ---------------------------------------------------------------------------------- */
 
-static Decl *declare(Lower *l, Call *c, DeclKind kind, const char *wish)
+Decl *train_declare(Lower *l, Call *c, DeclKind kind, const char *wish)
 {
     if (l->frame != NULL || l->loops > 0) {
         lower_error(l, c->loc, "`%s` is made once, at the top level and outside of loops",
@@ -72,7 +72,7 @@ static Val optimizer_value(Lower *l, Call *c, Decl *d, int groups)
 Val fn_sgd(Lower *l, Call *c)
 {
     bool nesterov;
-    Decl *d = declare(l, c, DECL_optimizer, "optimizer");
+    Decl *d = train_declare(l, c, DECL_optimizer, "optimizer");
     if (d == NULL || !params_of_optimizer(l, c, d) || !train_number(l, c, 1, d, ATTR_base_lr, 0) ||
         !train_number(l, c, 2, d, ATTR_momentum, 0) ||
         !train_number(l, c, 3, d, ATTR_dampening, -INFINITY) ||
@@ -117,7 +117,7 @@ bool train_betas(Lower *l, Call *c, int arg, Decl *d)
 
 Val fn_adam(Lower *l, Call *c)
 {
-    Decl *d = declare(l, c, DECL_optimizer, "optimizer");
+    Decl *d = train_declare(l, c, DECL_optimizer, "optimizer");
     if (d == NULL || !params_of_optimizer(l, c, d) || !train_number(l, c, 1, d, ATTR_base_lr, 0) ||
         !train_betas(l, c, 2, d) || !train_number(l, c, 3, d, ATTR_eps, 0) ||
         !train_number(l, c, 4, d, ATTR_weight_decay, 0)) {
@@ -176,7 +176,7 @@ static void default_max_skips(Lower *l, Decl *d)
 Val fn_scaler(Lower *l, Call *c)
 {
     bool enabled;
-    Decl *d = declare(l, c, DECL_scaler, "scaler");
+    Decl *d = train_declare(l, c, DECL_scaler, "scaler");
     if (d == NULL || !set_float(l, c, 0, d, ATTR_init_scale, 1e-30, 3e38) ||
         !set_float(l, c, 1, d, ATTR_growth_factor, 1, 1e30) ||
         !set_float(l, c, 2, d, ATTR_backoff_factor, 1e-30, 1) ||

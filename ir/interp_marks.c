@@ -651,3 +651,44 @@ Value *mark_scaler_update(Run *r, const Node *n, Value *const *in)
     set_state(r, tracker_name, scalar(r, DT_i64, tracker));
     return in[0];
 }
+
+/* A step of an optimizer that moves some of these parameters was skipped. */
+static bool skipped_any(Run *r, const Attr *params)
+{
+    bool any = false;
+    for (const StepNote *s = r->notes; s != NULL; s = s->next) {
+        const Decl *d = module_find(r->in->module, DECL_optimizer, s->optimizer);
+        for (int i = 0; s->bad && !any && i < params->strs.n; i++) {
+            any = optimizer_moves(d, params->strs.v[i]);
+        }
+    }
+    return any;
+}
+
+Value *mark_ema_update(Run *r, const Node *n, Value *const *in)
+{
+    const Decl *d = decl_of(r, n, ATTR_ema, DECL_ema);
+    const Attr *params = attrs_find(&d->attrs, ATTR_params);
+    const char *counter = state_name(r, d->name, "updates", NULL);
+    double t = number_now(r, counter, 0), decay = hyper(r, d, NULL, ATTR_decay, 0.999);
+    decay = attrs_bool(&d->attrs, ATTR_warmup) ? fmin(decay, (1 + t) / (10 + t)) : decay;
+    bool skip = skipped_any(r, params);
+    for (int i = 0; i < params->strs.n && !skip; i++) {
+        const Value *p = state_now(r, ATTR_param, params->strs.v[i]);
+        const char *name = state_name(r, d->name, params->strs.v[i], NULL);
+        const Value *old = state_now(r, ATTR_state, name);
+        if (p == NULL || old == NULL) {
+            ICE("nobody knows the average of parameter '%s'", params->strs.v[i]);
+        }
+        Value *next = copy_value(r, old);
+        Reals k = reals_for(r, next);
+        double share = reals_round(k, 1 - decay);
+        for (int64_t e = 0; e < next->count; e++) {
+            double step = reals_round(k, share * reals_round(k, p->v[e] - old->v[e]));
+            next->v[e] = t == 0 ? p->v[e] : reals_round(k, old->v[e] + step);
+        }
+        set_state(r, name, next);
+    }
+    set_state(r, counter, scalar(r, DT_i64, skip ? t : t + 1));
+    return in[0];
+}

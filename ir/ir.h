@@ -376,6 +376,7 @@ typedef enum DeclKind {
     DECL_group,
     DECL_scheduler,
     DECL_scaler,
+    DECL_ema,
     DECL_COUNT
 } DeclKind;
 extern const char *const decl_name[DECL_COUNT];
@@ -391,7 +392,8 @@ extern const char *const decl_name[DECL_COUNT];
  *   scheduler  kind(a row of runtime/abi/schedules.def) optimizer args values(of args, as exprs)
  *              [advance_on_skip]
  *   scaler     init_scale growth_factor backoff_factor growth_interval scale_min scale_max
- *              max_skips enabled */
+ *              max_skips enabled
+ *   ema        params decay [warmup] */
 typedef struct Decl {
     DeclKind kind;
     const char *name;
@@ -410,6 +412,7 @@ typedef enum TensorRole {
     TENSOR_working, /* a parameter's copy in the type it is used in; derived, never saved */
     TENSOR_grad,    /* a gradient that is accumulated over several calls: "<parameter>.grad" */
     TENSOR_before,  /* a state before the first of these calls: "<state>.before" */
+    TENSOR_ema,     /* "<ema>.<parameter>", its average; "<ema>.updates" */
     TENSOR_ROLES
 } TensorRole;
 extern const char *const tensor_role_name[TENSOR_ROLES];
@@ -422,7 +425,7 @@ typedef struct Tensor {
     DType dtype;
     Dims dims;      /* constant */
     Attrs init;     /* kind (zeros ones constant uniform normal), low, high */
-    const char *of; /* working copy, moment, gradient: the parameter; before: the state */
+    const char *of; /* working copy, moment, gradient, average: the parameter; before: the state */
     Loc loc;
 } Tensor;
 

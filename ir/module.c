@@ -9,13 +9,13 @@
 const char *const decl_name[DECL_COUNT] = {
     [DECL_layer] = "layer",         [DECL_option] = "option",       [DECL_data] = "data",
     [DECL_loader] = "loader",       [DECL_optimizer] = "optimizer", [DECL_group] = "group",
-    [DECL_scheduler] = "scheduler", [DECL_scaler] = "scaler",
+    [DECL_scheduler] = "scheduler", [DECL_scaler] = "scaler",       [DECL_ema] = "ema",
 };
 
 const char *const tensor_role_name[TENSOR_ROLES] = {
     [TENSOR_param] = "param",   [TENSOR_state] = "state",     [TENSOR_moment] = "moment",
     [TENSOR_scaler] = "scaler", [TENSOR_working] = "working", [TENSOR_grad] = "grad",
-    [TENSOR_before] = "before",
+    [TENSOR_before] = "before", [TENSOR_ema] = "ema",
 };
 
 Module *module_new(Arena *arena, const char *name, const char *source)

@@ -48,6 +48,7 @@ ATTR_SET(unscale, ATTR_optimizer, ATTR_scaler, ATTR_COUNT);
 ATTR_SET(max_norm, ATTR_model, ATTR_max_norm, ATTR_COUNT);
 ATTR_SET(clip_value, ATTR_model, ATTR_clip_value, ATTR_COUNT);
 ATTR_SET(step, ATTR_optimizer, ATTR_scaler, ATTR_COUNT);
+ATTR_SET(ema, ATTR_ema, ATTR_COUNT);
 
 #define ATTRS_OF(set) set, (int)(sizeof(set) / sizeof(set)[0]) - 1
 

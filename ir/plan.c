@@ -12,7 +12,7 @@ const char *const buffer_role_name[BUFFER_ROLES] = {
     [BUFFER_working] = "working copy", [BUFFER_input] = "input",
     [BUFFER_number] = "number",        [BUFFER_activation] = "activation",
     [BUFFER_gradient] = "gradient",    [BUFFER_scratch] = "scratch",
-    [BUFFER_output] = "output",
+    [BUFFER_output] = "output",        [BUFFER_ema] = "average",
 };
 
 const char *const kernel_kind_name[KERNEL_KINDS] = {

@@ -28,6 +28,7 @@ typedef enum BufferRole {
     BUFFER_moment,
     BUFFER_scaler,
     BUFFER_working,
+    BUFFER_ema,
     BUFFER_input, /* field of the batch */
     BUFFER_number, /* scalar that the host writes before the call (lr, host expressions) or reads after it */
     BUFFER_activation, /* needed by the backward or by the next kernel */

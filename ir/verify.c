@@ -155,6 +155,7 @@ static void verify_mark(Verify *v, const Node *n)
 {
     const char *optimizer = attrs_str(&n->attrs, ATTR_optimizer);
     const char *scaler = attrs_str(&n->attrs, ATTR_scaler);
+    const char *ema = attrs_str(&n->attrs, ATTR_ema);
     if ((n->op == OP_optimizer_step || n->op == OP_unscale || n->op == OP_forget) &&
         optimizer == NULL) {
         verify_fail(v, n->loc, "no optimizer is given");
@@ -167,6 +168,9 @@ static void verify_mark(Verify *v, const Node *n)
     }
     if (scaler != NULL && module_find(v->m, DECL_scaler, scaler) == NULL) {
         verify_fail(v, n->loc, "there is no scaler '%s'", scaler);
+    }
+    if (n->op == OP_ema_update && (ema == NULL || module_find(v->m, DECL_ema, ema) == NULL)) {
+        verify_fail(v, n->loc, "there is no ema '%s'", ema != NULL ? ema : "");
     }
     const Attr *params = attrs_find(&n->attrs, ATTR_params);
     for (int i = 0; params != NULL && i < params->strs.n && i < n->nin; i++) {
@@ -294,6 +298,7 @@ static const AttrId needed[DECL_COUNT][4] = {
     [DECL_group] = {ATTR_optimizer, ATTR_params, ATTR_COUNT},
     [DECL_scheduler] = {ATTR_kind, ATTR_optimizer, ATTR_COUNT},
     [DECL_scaler] = {ATTR_init_scale, ATTR_COUNT},
+    [DECL_ema] = {ATTR_params, ATTR_decay, ATTR_COUNT},
 };
 
 static void verify_named(Verify *v, const Decl *d, AttrId id, DeclKind kind)

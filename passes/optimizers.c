@@ -165,6 +165,21 @@ static Node *adamw(Update *u, Node *p, Node *grad, Node *buf[MAX_BUFFERS])
     return adam_step(u, p, grad, buf);
 }
 
+/* The first update copies; all others move by a share of the way: average + (1 - decay) * (p - average). */
+Node *ema_next(Update *u, Node *p, Node *average)
+{
+    Node *decay = hyper(u, ATTR_decay);
+    if (attrs_bool(&u->optimizer->attrs, ATTR_warmup)) {
+        Node *t = build_cast(u->b, u->step, DT_f64);
+        Node *young = quotient(u, add(u, t, number(u, 1)), add(u, t, number(u, 10)));
+        decay = build2(u->b, OP_minimum, decay, young);
+    }
+    Node *share = scalar(u, sub(u, number(u, 1), decay));
+    Node *first = build2(u->b, OP_eq, u->step, build_const(u->b, DT_i64, 0));
+    Node *moved = add(u, average, mul(u, sub(u, p, average), share));
+    return build3(u->b, OP_where, first, p, moved);
+}
+
 /* clang-format off */
 static const OptimizerRule rules[] = {
     {"sgd",   {"momentum_buffer"},        sgd_keeps, sgd},

@@ -62,8 +62,14 @@ static const BufferRole role_of[TENSOR_ROLES] = {
     [TENSOR_param] = BUFFER_param,     [TENSOR_state] = BUFFER_state,
     [TENSOR_moment] = BUFFER_moment,   [TENSOR_scaler] = BUFFER_scaler,
     [TENSOR_working] = BUFFER_working, [TENSOR_grad] = BUFFER_gradient,
-    [TENSOR_before] = BUFFER_state,
+    [TENSOR_before] = BUFFER_state,    [TENSOR_ema] = BUFFER_ema,
 };
+
+/* What a reader calls it. */
+static const char *what_of(TensorRole role)
+{
+    return role == TENSOR_ema ? "EMA" : tensor_role_name[role];
+}
 
 static void persistent_buffers(Plan *p)
 {
@@ -74,9 +80,8 @@ static void persistent_buffers(Plan *p)
             plan_buffer(p, t->name, NULL, PLACE_persistent, role_of[t->role], t->dtype, &t->dims);
         b->tensor = t;
         strmap_put(p->arena, &p->tensors, t->name, b->id);
-        b->what = t->of != NULL
-                      ? arena_printf(p->arena, "%s of %s", tensor_role_name[t->role], t->of)
-                      : t->name;
+        b->what =
+            t->of != NULL ? arena_printf(p->arena, "%s of %s", what_of(t->role), t->of) : t->name;
         b->loc = t->loc;
         b->first = 0;
         b->last = INT_MAX;

@@ -25,8 +25,8 @@
 #include "passes/update.h"
 
 typedef struct Flag {
-    const Decl *scaler;
-    Node *bad;    /* bool: the gradients of an optimizer are not finite */
+    const Decl *scaler, *optimizer;
+    Node *bad;    /* bool: the gradients of the optimizer are not finite */
     bool counted; /* the scale has moved since */
 } Flag;
 
@@ -341,7 +341,7 @@ static void unscale(Scaling *s, const Node *n, GradSet *set, const Decl *optimiz
     Node *bad = op1(s, OP_not, op1(s, OP_isfinite, sum_all(s, found, squares)));
     s->b.name = NULL;
     find_first_bad(s, set, optimizer);
-    vec_push(s->c->scratch, &s->flags, ((Flag){scaler, bad, false}));
+    vec_push(s->c->scratch, &s->flags, ((Flag){scaler, optimizer, bad, false}));
     s->b.why = WHY_UPDATE "gradients divided by the loss scale";
     Node *inverse64 = op2(s, OP_div, number(s, DT_f64, 1), f64(s, scale_arg(s, scaler)));
     s->b.name = "inv_scale";
@@ -562,6 +562,48 @@ static void update_scaler(Scaling *s, const Node *n, GradSet *set)
     }
 }
 
+/* ---- averages ------------------------------------------------------------------------------------ */
+
+/* An optimizer of this call that trains some of the parameters was skipped; NULL: none can be. */
+static Node *any_skipped(Scaling *s, const Attr *params)
+{
+    Node *any = NULL;
+    for (int i = 0; i < s->flags.n; i++) {
+        const Flag *f = &s->flags.at[i];
+        bool trains = false;
+        for (int k = 0; k < params->strs.n && !trains; k++) {
+            trains = optimizer_moves(f->optimizer, params->strs.v[k]);
+        }
+        if (trains) {
+            any = any == NULL ? f->bad : op2(s, OP_or, any, f->bad);
+        }
+    }
+    return any;
+}
+
+static void update_ema(Scaling *s, const Node *n, GradSet *set)
+{
+    (void)set;
+    const Decl *ema = module_find(s->c->m, DECL_ema, attrs_str(&n->attrs, ATTR_ema));
+    const Attr *params = attrs_find(&ema->attrs, ATTR_params);
+    const Tensor *count =
+        module_find_tensor(s->c->m, arena_printf(s->c->arena, "%s.updates", ema->name));
+    s->b.why = WHY_UPDATE "exponential moving average in f32";
+    Node *bad = any_skipped(s, params);
+    Update u = {s->c, s->g, &s->b, ema, NULL, state_now(s, count), DT_f32};
+    for (int i = 0; i < params->strs.n; i++) {
+        const Tensor *param = module_find_tensor(s->c->m, params->strs.v[i]);
+        const Tensor *average =
+            module_find_tensor(s->c->m, arena_printf(s->c->arena, "%s.%s", ema->name, param->name));
+        u.type = average->dtype;
+        s->b.name = average->name;
+        Node *p = build_cast(&s->b, state_now(s, param), u.type);
+        set_state(s, average, bad, ema_next(&u, p, state_now(s, average)));
+    }
+    s->b.name = NULL;
+    set_state(s, count, bad, op2(s, OP_add, u.step, number(s, DT_i64, 1)));
+}
+
 /* ---- graphs -------------------------------------------------------------------------------------- */
 
 /* The scale_loss that the gradients were computed from, NULL for none. */
@@ -636,6 +678,7 @@ static void (*const expand[OP_COUNT])(Scaling *s, const Node *n, GradSet *set) =
     [OP_unscale] = expand_unscale,      [OP_clip_grad_norm] = clip_norm,
     [OP_clip_grad_value] = clip_value,  [OP_optimizer_step] = step_optimizer,
     [OP_scaler_update] = update_scaler, [OP_accumulate] = accumulate,
+    [OP_ema_update] = update_ema,
 };
 
 static void expand_marker(Scaling *s, Node *n)

@@ -12,10 +12,10 @@ typedef struct Update {
     PassCtx *c;
     Graph *g;
     Builder *b;
-    const Decl *optimizer;
-    const Decl *group; /* of its parameters that this one is in; NULL: none */
-    Node *step;        /* i64: updates made before this one */
-    DType type;        /* of the arithmetic: f32, f64 for an f64 parameter */
+    const Decl *optimizer; /* or what averages the parameter: an ema */
+    const Decl *group;     /* of its parameters that this one is in; NULL: none */
+    Node *step;            /* i64: updates made before this one */
+    DType type;            /* of the arithmetic: f32, f64 for an f64 parameter */
 } Update;
 
 typedef struct OptimizerRule {
@@ -27,5 +27,7 @@ typedef struct OptimizerRule {
 } OptimizerRule;
 
 const OptimizerRule *optimizer_rule(const char *kind); /* NULL: no such optimizer */
+/* The average of a parameter that is p at this update; average: the one before. */
+Node *ema_next(Update *u, Node *p, Node *average);
 
 #endif

@@ -1,5 +1,6 @@
 /* rt_tensors.c: the tensors that outlive a step: their initial values, their values from a file, the file of
- * the final or best model. */
+ * the final or best model. Where a parameter has an average, files of weights have that in its place. */
+#include "abi/scalar.h"
 #include "rt_random.h"
 #include "rt_run.h"
 #include "rt_safetensors.h"
@@ -42,6 +43,55 @@ static size_t bytes_of(const MpcTensor *t)
     return (size_t)elements_of(t) * rt_dtype_bytes(t->dtype);
 }
 
+/* ---- averages ---- */
+
+static const MpcTensor *find_tensor(const MpcProgram *p, const char *name)
+{
+    for (int i = 0; i < p->n_tensors; i++)
+        if (!strcmp(p->tensors[i].name, name))
+            return &p->tensors[i];
+    return NULL;
+}
+
+/* What a file of weights holds under the tensor's name: its average, where there is one. */
+static const MpcTensor *saved_as(const MpcProgram *p, const MpcTensor *t)
+{
+    for (int i = 0; i < p->n_tensors; i++)
+        if (p->tensors[i].of && !strcmp(p->tensors[i].of, t->name))
+            return &p->tensors[i];
+    return t;
+}
+
+static void widen(float *to, const MpcTensor *from, const void *data)
+{
+    for (int64_t i = 0; i < elements_of(from); i++)
+        switch (from->dtype) {
+        case MPC_DT_f16: to[i] = mpc_f16_to_f32(((const mpc_f16 *)data)[i]); break;
+        case MPC_DT_bf16: to[i] = mpc_bf16_to_f32(((const mpc_bf16 *)data)[i]); break;
+        case MPC_DT_f8e4m3: to[i] = mpc_f8e4m3_to_f32(((const mpc_f8e4m3 *)data)[i]); break;
+        case MPC_DT_f8e5m2: to[i] = mpc_f8e5m2_to_f32(((const mpc_f8e5m2 *)data)[i]); break;
+        default: to[i] = ((const float *)data)[i];
+        }
+}
+
+/* Averages begin as what their parameters are. */
+static void start_averages(MpcRun *r)
+{
+    for (int i = 0; i < r->program->n_tensors; i++) {
+        const MpcTensor *t = &r->program->tensors[i];
+        const MpcTensor *of = t->of ? find_tensor(r->program, t->of) : NULL;
+        if (!of)
+            continue;
+        void *to = r->mirror + t->offset, *from = r->mirror + of->offset;
+        if (of->dtype == t->dtype)
+            memcpy(to, from, bytes_of(t));
+        else
+            widen(to, of, from);
+    }
+}
+
+/* ---- initial values ---- */
+
 void rt_tensors_to_device(MpcRun *r)
 {
     size_t end = 0;
@@ -79,6 +129,7 @@ void rt_tensors_init(MpcRun *r)
     rt_pool_run(r->rt->pool, calls, n);
     free(calls);
     free(args);
+    start_averages(r);
 }
 
 /* ---- from a file ---- */
@@ -157,6 +208,24 @@ bool rt_tensors_check(MpcRun *r, RtErr *e)
     return true;
 }
 
+/* Of a checkpoint's tensors the averages, too. */
+static int load_averages(MpcRun *r, const RtSafetensors *st, const char *path, bool *ok, RtErr *e)
+{
+    int used = 0;
+    start_averages(r);
+    for (int i = 0; *ok && i < r->program->n_tensors; i++) {
+        const MpcTensor *t = &r->program->tensors[i];
+        const RtStored *s = t->of ? rt_safetensors_find(st, t->name) : NULL;
+        if (!s)
+            continue;
+        void *data = r->mirror + t->offset;
+        *ok = fits(s, t, path, e) && rt_safetensors_read(st, s, t->dtype, data, e) &&
+              usable(t, data, path, e);
+        used++;
+    }
+    return used;
+}
+
 static void note_extra(MpcRun *r, const RtSafetensors *st, int used, const char *path)
 {
     if (used < st->n)
@@ -182,9 +251,10 @@ bool rt_tensors_load(MpcRun *r, const char *path, RtErr *e)
                : missing(&st, t, path, e);
         used++;
     }
+    used += ok ? load_averages(r, &st, path, &ok, e) : 0;
     for (int i = 0; ok && i < r->program->n_tensors; i++) {
         const MpcTensor *t = &r->program->tensors[i];
-        if (is_saved(t))
+        if (is_saved(t) || t->of)
             rt_device_write(r->rt->device, t->offset, bytes_of(t));
     }
     if (ok)
@@ -202,8 +272,9 @@ static bool save(MpcRun *r, const char *path, bool all, RtErr *e)
         const MpcTensor *t = &p->tensors[i];
         if (!(all ? is_kept(t) : is_saved(t)))
             continue;
-        rt_device_read(r->rt->device, t->offset, bytes_of(t));
-        saved[n++] = (RtSaved){t->name, t->dtype, t->rank, t->dims, r->mirror + t->offset};
+        const MpcTensor *from = all ? t : saved_as(p, t);
+        rt_device_read(r->rt->device, from->offset, bytes_of(from));
+        saved[n++] = (RtSaved){t->name, from->dtype, t->rank, t->dims, r->mirror + from->offset};
     }
     bool ok = all ? rt_safetensors_write_exact(path, saved, n, e)
                   : rt_safetensors_write(path, saved, n, e);

@@ -160,7 +160,8 @@ typedef enum MpcRole {
     MPC_ROLE_scaler,  /* scale, tracker, skips */
     MPC_ROLE_working, /* derived copy of a parameter; written by refresh, never saved */
     MPC_ROLE_grad,    /* accumulated over several calls */
-    MPC_ROLE_before   /* a state as it was before these calls */
+    MPC_ROLE_before,  /* a state as it was before these calls */
+    MPC_ROLE_ema /* an average of a parameter, which is saved in its place; the count of its updates */
 } MpcRole;
 
 /* constant(a) · uniform in [a, b) · normal(mean a, deviation b) · trunc_normal: normal cut to a-2b..a+2b.
@@ -182,6 +183,7 @@ typedef struct MpcTensor {
     size_t offset; /* in the arena */
     MpcInitKind init;
     double a, b;
+    const char *of; /* average: its parameter, whose value it begins with; NULL for all else */
     MpcDType
         used_as; /* type of the parameter's casts: a loaded value that is inf there is refused by name */
     int line;

@@ -14,6 +14,7 @@
     USE(copy, "working copies")                                                                    \
     USE(state, "states")                                                                           \
     USE(moment, "moments")                                                                         \
+    USE(average, "averages")                                                                       \
     USE(scaler, "loss scale")                                                                      \
     USE(gradient, "gradients")                                                                     \
     USE(activation, "activations")                                                                 \
