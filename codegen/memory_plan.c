@@ -25,10 +25,11 @@ static const MpcUse use_of[BUFFER_ROLES] = {
 static MpcPlanRow row_of(Arena *a, const Plan *p, const Buffer *b, int graph)
 {
     bool lasting = graph < 0;
+    bool says_all = (lasting && b->role != BUFFER_ema) || b->what == NULL; /* its name and shape */
     const char *shape = shape_text(a, b->graph, &b->dims);
     return (MpcPlanRow){
         .name = b->tensor != NULL ? b->tensor->name : b->name,
-        .what = lasting || b->what == NULL ? shape : arena_printf(a, "%s %s", shape, b->what),
+        .what = says_all ? shape : arena_printf(a, "%s %s", shape, b->what),
         .type = dtype_info[b->dtype].name,
         .use = use_of[b->role],
         .line = b->loc.line,

@@ -24,6 +24,7 @@ static const char *const methods[] = {
     "clip_grad_value_",
     "clip_grad_value",
     "accumulate",
+    "no_sync",
     "autocast",
     "print",
     "log",
@@ -39,6 +40,7 @@ static const char *const methods[] = {
     "init_trackers",
     "free_memory",
     "sync_gradients",
+    "optimizer_step_was_skipped",
     "is_main_process",
     "is_local_main_process",
     "num_processes",
@@ -121,6 +123,8 @@ static AccelKind kind_of(const Ast *value)
         {fn_torch_schedule, ACCEL_scheduler},
         {fn_multistep, ACCEL_scheduler},
         {fn_plateau, ACCEL_scheduler},
+        {fn_wsd, ACCEL_scheduler},
+        {fn_ema, ACCEL_ema},
     };
     for (size_t i = 0; fn && i < sizeof makers / sizeof *makers; i++)
         if (makers[i].fn == fn->fn)
@@ -168,7 +172,7 @@ static void prepare_one(Accel *x, Ast *target, Ast *arg, AstList *out)
     } else if (p.kind == ACCEL_optimizer && arg->list.n) {
         p.of = accel_path(x, arg->list.at[0]);
     }
-    if (p.kind == ACCEL_other) {
+    if (p.kind == ACCEL_other || p.kind == ACCEL_ema) {
         diag_error(x->m.diag, arg->loc,
                    "prepare takes models, optimizers, loaders and schedules, and this is none");
         return;
@@ -235,6 +239,10 @@ static Ast *own_value(Accel *x, const Ast *n)
     AstMaker *m = &x->m;
     if (str_eq(n->name, "sync_gradients") && (!x->steps || x->counter))
         return x->steps ? accel_update_test(x, n->loc) : ast_bool(m, n->loc, true);
+    if (str_eq(n->name, "optimizer_step_was_skipped"))
+        return x->scaler
+                   ? ast_call(m, n->loc, new_name(x, n->loc, "step_was_skipped"), (AstList){0})
+                   : ast_bool(m, n->loc, false);
     if (str_eq(n->name, "is_main_process") || str_eq(n->name, "is_local_main_process"))
         return ast_bool(m, n->loc, true);
     if (str_eq(n->name, "num_processes"))

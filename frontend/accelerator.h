@@ -13,6 +13,7 @@ typedef enum AccelKind {
     ACCEL_optimizer,
     ACCEL_loader,
     ACCEL_scheduler,
+    ACCEL_ema,
     ACCEL_other
 } AccelKind;
 

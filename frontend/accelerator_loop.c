@@ -100,6 +100,14 @@ static const AccelThing *stepped(const Accel *x, const Ast *s, AccelKind kind)
     return step ? accel_thing(x, s->value->callee->object, kind) : NULL;
 }
 
+/* ema.update(), ema.update_parameters(model) */
+static bool is_average(const Accel *x, const Ast *s)
+{
+    const Ast *callee = s->kind == AST_expr && s->value->kind == AST_call ? s->value->callee : NULL;
+    return callee && callee->kind == AST_member && accel_thing(x, callee->object, ACCEL_ema) &&
+           str_starts(callee->name, "update");
+}
+
 static int count_steps(const Accel *x, AstList list)
 {
     int n = 0;
@@ -271,7 +279,7 @@ static bool update_statement(Body *b, Ast *s)
         clip(b, own, s->value);
     } else if (o) {
         step(b, o, s);
-    } else if (schedule && schedule->ready) {
+    } else if ((schedule && schedule->ready) || is_average(x, s)) {
         add_update(b, accel_expr(x, s));
     } else if (is_zero_grad(s) && b->backward) {
         add_update(b, cleared(x, s));
@@ -379,8 +387,8 @@ static void with_statement(Body *b, const Ast *s)
     AstList contexts = {0};
     for (int i = 0; i < s->list.n; i++) {
         const char *own = accel_own_call(x, s->list.at[i]);
-        if (str_eq(own, "accumulate"))
-            continue;
+        if (str_eq(own, "accumulate") || str_eq(own, "no_sync"))
+            continue; /* one process: there is nothing to wait for */
         Ast *context = str_eq(own, "autocast") ? accel_autocast(x, s->list.at[i]->loc)
                                                : accel_expr(x, s->list.at[i]);
         if (context)

@@ -107,6 +107,7 @@ BuiltinFn fn_split_data;
 BuiltinFn fn_squeeze;
 BuiltinFn fn_stack;
 BuiltinFn fn_step;
+BuiltinFn fn_step_was_skipped;
 BuiltinFn fn_torch_schedule;
 BuiltinFn fn_transpose;
 BuiltinFn fn_type_as;
@@ -116,6 +117,7 @@ BuiltinFn fn_update;
 BuiltinFn fn_var;
 BuiltinFn fn_where;
 BuiltinFn fn_zero_grad;
+BuiltinFn fn_wsd;
 BuiltinFn fn_zip;
 
 #endif

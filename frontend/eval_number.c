@@ -222,7 +222,7 @@ static Val host_binary(Lower *l, AstOp op, Val a, Val b, Loc loc)
 
 bool host_is_static(const HostExpr *e)
 {
-    bool asks = e->kind == HE_call && e->nin == 0; /* elapsed() */
+    bool asks = e->kind == HE_call && e->nin == 0; /* elapsed(), step_was_skipped() */
     if (e->kind == HE_var || e->kind == HE_len || e->kind == HE_count || asks) {
         return false;
     }

@@ -57,6 +57,7 @@ static void choose_names(Loop *l)
     l->train = fresh(l, "train");
     l->scheduler = fresh(l, "scheduler");
     l->scaler = fresh(l, "scaler");
+    l->ema = fresh(l, "ema");
     l->best = fresh(l, "best");
     l->step = fresh(l, "step");
     l->epoch = fresh(l, "epoch");

@@ -27,7 +27,7 @@ typedef struct Loop {
     const char *label;       /* the label's field */
     bool counts;             /* a counter of updates is needed */
     /* names of the loop that the file does not use already */
-    const char *model, *optimizer, *train, *scheduler, *scaler, *best, *step, *epoch, *micro;
+    const char *model, *optimizer, *train, *scheduler, *scaler, *best, *step, *epoch, *micro, *ema;
     const char *waited, *stopped;
 } Loop;
 

@@ -66,6 +66,9 @@ static Guess guess_call(Lower *l, const Ast *e)
     if (str_eq(e->callee->name, "elapsed")) {
         return GUESS_float;
     }
+    if (str_eq(e->callee->name, "step_was_skipped")) {
+        return GUESS_bool;
+    }
     static const struct {
         const char *name;
         Guess gives; /* other: what its arguments are */

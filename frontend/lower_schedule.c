@@ -82,7 +82,11 @@ enum {
     G_gamma,
     G_lr_end,
     G_power,
-    G_min_lr
+    G_min_lr,
+    G_decay_steps,
+    G_stable_steps,
+    G_min_ratio,
+    G_decay_type
 };
 
 typedef struct Named {
@@ -109,6 +113,9 @@ static const Named named[] = {
     {"polynomial",           "polynomial_warmup", {{"num_warmup_steps", G_warmup, 0}, {"num_training_steps", G_steps, MUST},
                                                  {"lr_end", G_lr_end, 1e-7}, {"power", G_power, 1}}},
     {"inverse_sqrt",         "inverse_sqrt",    {{"num_warmup_steps", G_warmup, 0}, {"timescale", -1, 0}}},
+    {"warmup_stable_decay",  "wsd",             {{"num_warmup_steps", G_warmup, 0}, {"num_stable_steps", G_stable_steps, 0},
+                                                 {"num_decay_steps", G_decay_steps, MUST}, {"min_lr_ratio", G_min_ratio, 0},
+                                                 {"linear", G_decay_type, 0}}},
     {"reduce_lr_on_plateau", "plateau",         {{"factor", G_gamma, 0.1}, {"min_lr", G_min_lr, 0}}},
     {"step",                 "step",            {{"step_size", G_step_size, MUST}, {"gamma", G_gamma, 0.1}}},
 };
@@ -151,11 +158,64 @@ static bool takes_all(Lower *l, Call *c, const Named *s)
     return true;
 }
 
+static bool one_of_two(Lower *l, Call *c, int arg, const char *no, const char *yes, double *out)
+{
+    const char *text;
+    if (!call_str(l, c, arg, &text)) {
+        return false;
+    }
+    *out = str_eq(text, yes);
+    if (*out != 0 || str_eq(text, no)) {
+        return true;
+    }
+    lower_error(l, c->locs[arg], "this is \"%s\" or \"%s\"", no, yes);
+    return false;
+}
+
+/* Which arguments of a call are those of warmup_stable_decay. */
+typedef struct StableArgs {
+    int warmup, decay, total, stable, type;
+} StableArgs;
+
+/* The updates between warm-up and decay, where only the number of all is given; the type of decay as the row's
+ * flag. */
+static bool settle_stable(Lower *l, Call *c, const StableArgs *at)
+{
+    double linear = 0;
+    if (c->args[at->total].kind != VAL_none && c->args[at->stable].kind != VAL_none) {
+        lower_error(l, c->locs[at->stable],
+                    "num_stable_steps and num_training_steps say the same: one of them is given");
+        return false;
+    }
+    if (c->args[at->total].kind == VAL_none && c->args[at->stable].kind == VAL_none) {
+        lower_error(l, c->loc, "this schedule needs num_training_steps or num_stable_steps");
+        return false;
+    }
+    if (c->args[at->stable].kind == VAL_none) {
+        Loc loc = c->locs[at->total];
+        Val rest = number_binary(l, AST_OP_sub, c->args[at->total], c->args[at->warmup], loc);
+        c->args[at->stable] = number_binary(l, AST_OP_sub, rest, c->args[at->decay], loc);
+        c->given[at->stable] = true;
+        c->locs[at->stable] = loc;
+    }
+    if (c->args[at->type].kind != VAL_none &&
+        !one_of_two(l, c, at->type, "cosine", "linear", &linear)) {
+        return false;
+    }
+    c->args[at->type] = val_float(linear);
+    return !val_is_poison(c->args[at->stable]);
+}
+
 Val fn_get_scheduler(Lower *l, Call *c)
 {
+    static const StableArgs stable = {G_warmup, G_decay_steps, G_steps, G_stable_steps,
+                                      G_decay_type};
     const Named *s = find_named(l, c);
     Args args = {0};
     if (s == NULL || !takes_all(l, c, s)) {
+        return val_poison();
+    }
+    if (str_eq(s->kind, "wsd") && c->given[G_decay_steps] && !settle_stable(l, c, &stable)) {
         return val_poison();
     }
     for (int i = 0; i < MAX_ARGS && s->args[i].name != NULL; i++) {
@@ -210,6 +270,31 @@ Val fn_torch_schedule(Lower *l, Call *c)
     return d == NULL ? val_poison() : finish(l, d, &args);
 }
 
+Val fn_wsd(Lower *l, Call *c)
+{
+    static const StableArgs at = {1, 2, 3, 4, 5};
+    static const struct {
+        const char *name;
+        int formal;
+    } order[] = {{"num_warmup_steps", 1},
+                 {"num_stable_steps", 4},
+                 {"num_decay_steps", 2},
+                 {"min_lr_ratio", 6},
+                 {"linear", 5}};
+    Args args = {0};
+    if (!settle_stable(l, c, &at)) {
+        return val_poison();
+    }
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        int formal = order[i].formal;
+        if (!add_arg(l, &args, order[i].name, c->args[formal], c->locs[formal])) {
+            return val_poison();
+        }
+    }
+    Decl *d = new_scheduler(l, c, 0, "wsd");
+    return d == NULL ? val_poison() : finish(l, d, &args);
+}
+
 Val fn_multistep(Lower *l, Call *c)
 {
     Args args = {0};
@@ -230,20 +315,6 @@ Val fn_multistep(Lower *l, Call *c)
     }
     Decl *d = new_scheduler(l, c, 0, "multistep");
     return d == NULL ? val_poison() : finish(l, d, &args);
-}
-
-static bool one_of_two(Lower *l, Call *c, int arg, const char *no, const char *yes, double *out)
-{
-    const char *text;
-    if (!call_str(l, c, arg, &text)) {
-        return false;
-    }
-    *out = str_eq(text, yes);
-    if (*out != 0 || str_eq(text, no)) {
-        return true;
-    }
-    lower_error(l, c->locs[arg], "this is \"%s\" or \"%s\"", no, yes);
-    return false;
 }
 
 /* The row's last two arguments are flags. */

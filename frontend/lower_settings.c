@@ -140,3 +140,13 @@ Val fn_elapsed(Lower *l, Call *c)
     }
     return val_host(host_node(l, HE_call, HT_float, "elapsed", 0, NULL, c->loc));
 }
+
+/* The steps before it are made when it is asked: what stands behind them is another run. */
+Val fn_step_was_skipped(Lower *l, Call *c)
+{
+    if (l->frame != NULL) {
+        return lower_error(l, c->loc, "%s is for the program, not for a module", c->fn->name);
+    }
+    run_close(l);
+    return val_host(host_node(l, HE_call, HT_bool, c->fn->name, 0, NULL, c->loc));
+}

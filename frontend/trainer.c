@@ -267,6 +267,7 @@ static void check_at_least_1(AstMaker *m, const Trainer *t)
         KEY_save_total_limit,
         KEY_early_stopping_patience,
         KEY_lr_step_size,
+        KEY_lr_decay_steps,
     };
     for (int i = 0; i < COUNT(some); i++) {
         const Ast *n = t->given[some[i]];
@@ -301,6 +302,15 @@ static bool check_together(AstMaker *m, const Trainer *t)
     bool step = trainer_is(t, KEY_lr_scheduler_type, "step");
     if (step && !t->given[KEY_lr_step_size])
         diag_error(m->diag, t->loc[KEY_lr_scheduler_type], "the step schedule needs lr_step_size");
+    bool stable = trainer_is(t, KEY_lr_scheduler_type, "warmup_stable_decay");
+    if (stable && !t->given[KEY_lr_decay_steps])
+        diag_error(m->diag, t->loc[KEY_lr_scheduler_type],
+                   "the warmup_stable_decay schedule needs lr_decay_steps");
+    if (t->given[KEY_ema_warmup] && !t->given[KEY_ema_decay])
+        diag_error(m->diag, t->loc[KEY_ema_warmup], "ema_warmup needs ema_decay");
+    if (trainer_flag(t, KEY_save_only_model) && t->given[KEY_save_total_limit])
+        diag_error(m->diag, t->loc[KEY_save_total_limit],
+                   "save_total_limit is of checkpoints, and save_only_model writes none");
     if (trainer_is(t, KEY_eval_strategy, "steps") && !t->given[KEY_eval_steps])
         diag_error(m->diag, t->loc[KEY_eval_strategy],
                    "eval_strategy = \"steps\" needs eval_steps");

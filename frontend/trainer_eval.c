@@ -160,10 +160,11 @@ void trainer_measure(Loop *l)
         text_printf(results, ", __metric_%d(logits, batch.%s)", i, l->label);
     }
     loop_line(l, KEY_eval_dataset,
-              "eval_loss%s = evaluate(__eval_dataset__, batch_size = __%s__) {", targets->at,
+              "eval_loss%s = evaluate(__eval_dataset__, batch_size = __%s__%s) {", targets->at,
               trainer_key_name(l->t.given[KEY_per_device_eval_batch_size]
                                    ? KEY_per_device_eval_batch_size
-                                   : KEY_per_device_train_batch_size));
+                                   : KEY_per_device_train_batch_size),
+              l->t.given[KEY_ema_decay] ? arena_printf(l->m.arena, ", weights = %s", l->ema) : "");
     trainer_forward(l);
     loop_line(l, KEY_compute_metrics, "loss%s", results->at);
     loop_line(l, KEY_COUNT, "}");

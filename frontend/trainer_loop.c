@@ -82,8 +82,13 @@ static bool warms(const char *name)
 
 static bool counts_to_the_end(const char *name)
 {
-    static const char *const names[] = {
-        "linear", "cosine", "cosine_with_restarts", "cosine_with_min_lr", "polynomial", NULL};
+    static const char *const names[] = {"linear",
+                                        "cosine",
+                                        "cosine_with_restarts",
+                                        "cosine_with_min_lr",
+                                        "polynomial",
+                                        "warmup_stable_decay",
+                                        NULL};
     return one_of(name, names);
 }
 
@@ -100,6 +105,9 @@ static void schedule_arguments(Loop *l, bool plateau, Text *args)
         {KEY_lr_end, "lr_end", NULL},
         {KEY_lr_power, "power", NULL},
         {KEY_lr_min, "min_lr", "min_lr"},
+        {KEY_lr_decay_steps, "num_decay_steps", NULL},
+        {KEY_lr_decay_type, "decay_type", NULL},
+        {KEY_lr_min_ratio, "min_lr_ratio", NULL},
         {KEY_lr_patience, "patience", "patience"},
         {KEY_lr_cooldown, "cooldown", "cooldown"},
     };
@@ -143,7 +151,8 @@ static void schedule(Loop *l)
 static void checkpoints(Loop *l)
 {
     Trainer *t = &l->t;
-    const char *every = trainer_is(t, KEY_save_strategy, "no")      ? "every = \"never\""
+    bool never = trainer_is(t, KEY_save_strategy, "no") || trainer_flag(t, KEY_save_only_model);
+    const char *every = never                                       ? "every = \"never\""
                         : trainer_is(t, KEY_save_strategy, "steps") ? "every = __save_steps__"
                                                                     : "";
     const char *keep = t->given[KEY_save_total_limit] ? "keep = __save_total_limit__" : "";
@@ -168,6 +177,9 @@ static void setup(Loop *l)
     if (t->given[KEY_freeze])
         loop_line(l, KEY_freeze, "freeze(%s, __freeze__)", l->model);
     optimizer(l);
+    if (t->given[KEY_ema_decay])
+        loop_line(l, KEY_ema_decay, "%s = EMA(%s, decay = __ema_decay__%s)", l->ema, l->model,
+                  trainer_flag(t, KEY_ema_warmup) ? ", warmup = true" : "");
     const char *order = !t->given[KEY_sampler]     ? ", shuffle = __shuffle__"
                         : t->given[KEY_sampled_by] ? ", sampler = __sampler__, sampled_by = "
                                                      "__sampled_by__"
@@ -227,6 +239,8 @@ static void update(Loop *l)
     } else {
         loop_line(l, KEY_optim, "%s.step()", l->optimizer);
     }
+    if (t->given[KEY_ema_decay])
+        loop_line(l, KEY_ema_decay, "%s.update()", l->ema);
     if (!trainer_is(t, KEY_lr_scheduler_type, "reduce_lr_on_plateau"))
         loop_line(l, KEY_lr_scheduler_type, "%s.step()", l->scheduler);
     loop_line(l, KEY_optim, "zero_grad(%s)", l->optimizer);
@@ -252,6 +266,13 @@ static void logging(Loop *l)
                   l->step);
 }
 
+/* Only the weights, in the place of checkpoints: by updates or by epochs. */
+static bool saves_weights(const Loop *l, const char *strategy)
+{
+    return trainer_flag(&l->t, KEY_save_only_model) &&
+           trainer_is(&l->t, KEY_save_strategy, strategy);
+}
+
 /* Behind an update: its line of the log, an evaluation, the end. */
 static void after_update(Loop *l)
 {
@@ -263,6 +284,9 @@ static void after_update(Loop *l)
         trainer_evaluation(l);
         loop_line(l, KEY_COUNT, "}");
     }
+    if (saves_weights(l, "steps"))
+        loop_line(l, KEY_save_only_model, "if %s %% __save_steps__ == 0 { save(\"checkpoint\") }",
+                  l->step);
     if (l->t.given[KEY_max_time]) {
         loop_line(l, KEY_max_time, "if elapsed() >= __max_time__ {");
         loop_line(l, KEY_max_time, "%s = true", l->stopped);
@@ -275,7 +299,7 @@ void trainer_loop(Loop *l)
 {
     Trainer *t = &l->t;
     bool logs_steps = trainer_is(t, KEY_logging_strategy, "steps") && !logs_every_step(l);
-    l->counts = l->by_steps || logs_steps;
+    l->counts = l->by_steps || logs_steps || saves_weights(l, "steps");
     setup(l);
     if (trainer_flag(t, KEY_eval_on_start))
         trainer_measure(l);
@@ -299,6 +323,8 @@ void trainer_loop(Loop *l)
         loop_line(l, KEY_logging_strategy, "log(loss)");
     if (l->by_epoch)
         trainer_evaluation(l);
+    if (saves_weights(l, "epoch"))
+        loop_line(l, KEY_save_only_model, "save(\"checkpoint\")");
     if (l->stops)
         loop_line(l, KEY_COUNT, "if %s { break }", l->stopped);
     loop_line(l, KEY_COUNT, "}");

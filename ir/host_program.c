@@ -107,7 +107,8 @@ static HostType widest_operand(const HostExpr *e)
 
 HostType host_expr_type(const HostExpr *e)
 {
-    static const char *const gives_bool[] = {"<", "<=", ">", ">=", "==", "!=", "and", "or", NULL};
+    static const char *const gives_bool[] = {
+        "<", "<=", ">", ">=", "==", "!=", "and", "or", "step_was_skipped", NULL};
     static const char *const gives_float[] = {"/",   "**",    "sqrt",    "exp",
                                               "log", "float", "elapsed", NULL};
     static const char *const gives_int[] = {"floor", "ceil", "int", NULL};
@@ -127,6 +128,9 @@ HostType host_expr_type(const HostExpr *e)
     case HE_call:
         if (one_of(e->text, gives_int)) {
             return HT_int;
+        }
+        if (one_of(e->text, gives_bool)) {
+            return HT_bool;
         }
         return one_of(e->text, gives_float) ? HT_float : widest_operand(e);
     case HE_cond: {

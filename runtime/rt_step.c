@@ -51,6 +51,11 @@ double mpc_elapsed(const MpcRun *r)
     return r->rt->elapsed_before + rt_seconds() - r->rt->started;
 }
 
+bool mpc_step_was_skipped(const MpcRun *r)
+{
+    return r->rt->last.skipped;
+}
+
 bool mpc_stopping(const MpcRun *r)
 {
     return r->rt->steps_done || rt_signal() != 0;

@@ -516,6 +516,7 @@ void mpc_limit(MpcRun *r, int64_t updates);
 
 /* Seconds of the run, those of the processes that it continues included. */
 double mpc_elapsed(const MpcRun *r);
+bool mpc_step_was_skipped(const MpcRun *r); /* the newest update was */
 
 /* print(...): one line to stdout that the progress bar gives way to. */
 void mpc_print(MpcRun *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
