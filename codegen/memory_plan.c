@@ -22,14 +22,21 @@ static const MpcUse use_of[BUFFER_ROLES] = {
     [BUFFER_output] = MPC_USE_activation, [BUFFER_ema] = MPC_USE_average,
 };
 
+/* What lasts says it by its name, but an average by the parameter's. */
+static const char *what_text(Arena *a, const Buffer *b, const char *shape, bool lasting)
+{
+    if (b->role == BUFFER_ema && b->tensor->of != NULL) {
+        return b->what;
+    }
+    return lasting || b->what == NULL ? shape : arena_printf(a, "%s %s", shape, b->what);
+}
+
 static MpcPlanRow row_of(Arena *a, const Plan *p, const Buffer *b, int graph)
 {
     bool lasting = graph < 0;
-    bool says_all = (lasting && b->role != BUFFER_ema) || b->what == NULL; /* its name and shape */
-    const char *shape = shape_text(a, b->graph, &b->dims);
     return (MpcPlanRow){
         .name = b->tensor != NULL ? b->tensor->name : b->name,
-        .what = says_all ? shape : arena_printf(a, "%s %s", shape, b->what),
+        .what = what_text(a, b, shape_text(a, b->graph, &b->dims), lasting),
         .type = dtype_info[b->dtype].name,
         .use = use_of[b->role],
         .line = b->loc.line,

@@ -92,8 +92,7 @@ Val fn_ema(Lower *l, Call *c)
                            "an EMA takes the model or model.parameters(), but this is %s",
                            val_describe(l, c->args[0]));
     }
-    if (!declare_averages(l, c, d, c->args[0].instance) ||
-        !train_number(l, c, 1, d, ATTR_decay, 0) || !call_bool(l, c, 2, &warmup)) {
+    if (!train_number(l, c, 1, d, ATTR_decay, 0) || !call_bool(l, c, 2, &warmup)) {
         return val_poison();
     }
     const HostExpr *decay = attrs_expr(&d->attrs, ATTR_decay);
@@ -101,5 +100,8 @@ Val fn_ema(Lower *l, Call *c)
         return lower_error(l, c->locs[1], "decay is %g, but must be below 1", decay->num);
     }
     attrs_set_bool(l->arena, &d->attrs, ATTR_warmup, warmup);
+    if (!declare_averages(l, c, d, c->args[0].instance)) {
+        return val_poison();
+    }
     return (Val){.kind = VAL_ema, .decl = d};
 }

@@ -192,20 +192,23 @@ static const char *wanted(KeyType type, const Ast *value)
 
 static bool check_choice(AstMaker *m, Trainer *t, int key, const Ast *value)
 {
-    const char *names[COUNT(choices)];
-    for (int i = 0; i < COUNT(spellings); i++)
+    const char *names[COUNT(choices) + COUNT(spellings)];
+    int n = 0;
+    for (int i = 0; i < COUNT(spellings); i++) {
         if ((int)spellings[i].key == key && strcmp(spellings[i].other, value->name) == 0) {
             t->given[key] = ast_str(m, value->loc, spellings[i].value);
             return true;
         }
+        if ((int)spellings[i].key == key)
+            names[n++] = spellings[i].other;
+    }
     Text *all = text_new(m->arena);
-    int n = 0;
     for (int i = 0; i < COUNT(choices); i++) {
         if ((int)choices[i].key != key)
             continue;
         if (strcmp(choices[i].value, value->name) == 0)
             return true;
-        text_printf(all, "%s\"%s\"", n ? ", " : "", choices[i].value);
+        text_printf(all, "%s\"%s\"", *all->at ? ", " : "", choices[i].value);
         names[n++] = choices[i].value;
     }
     const char *near = nearest_name(value->name, names, n);

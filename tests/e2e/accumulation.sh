@@ -18,15 +18,29 @@ numbers() {
     od -A n -v -t f4 -j $((8 + head)) -w4 "$file"
 }
 
+# worst_of NAME NAME: the largest difference of their weights.
+worst_of() {
+    paste <(numbers "$tmp/$1_run") <(numbers "$tmp/$2_run") |
+        awk '{ d = $1 - $2; d = d < 0 ? -d : d; worst = d > worst ? d : worst } END { print worst + 0 }'
+}
+
 f32='s/autocast(f16)/precision(f32)/; s/GradScaler()/GradScaler(enabled = false)/'
 made small "$f32" 2
 made big "$f32; s/batch_size = 32/batch_size = 128/; s/ % 4 == 0/ % 1 == 0/" 2
 [[ $(field steps end "$tmp/small_run") == 24 ]] || fail "1412 samples in windows of 128 are 12 updates an epoch"
-worst=$(paste <(numbers "$tmp/small_run") <(numbers "$tmp/big_run") |
-    awk '{ d = $1 - $2; d = d < 0 ? -d : d; worst = d > worst ? d : worst } END { print worst + 0 }')
+worst=$(worst_of small big)
 holds "$worst < 1e-6" || fail "4 batches of 32 and one of 128: weights differ by $worst"
 cmp -s "$tmp/small_run/model.safetensors" "$tmp/big_run/model.safetensors" &&
     fail "nothing was accumulated: the sums of 4 x 32 and 128 have the same bits"
+
+# Clipping element by element is of the mean of the window, too.
+clipped='s/clip_grad_norm(model, 1.0)/clip_grad_value(model, 0.002)/'
+made clip_small "$f32; $clipped" 1
+made clip_big "$f32; $clipped; s/batch_size = 32/batch_size = 128/; s/ % 4 == 0/ % 1 == 0/" 1
+quietly "$tmp/small" --seed 1 --epochs 1 --data "$examples/data" --out "$tmp/small_run"
+worst=$(worst_of clip_small clip_big)
+holds "$worst < 1e-6" || fail "clip_grad_value, 4 batches of 32 and one of 128: weights differ by $worst"
+holds "$(worst_of clip_small small) > 1e-3" || fail "clip_grad_value clips nothing: the test shows nothing"
 
 # Every window overflows: one and two epochs end with the first weights, and each halves the scale once.
 high='s/GradScaler()/GradScaler(init_scale = 1099511627776.0, scale_max = 1e13)/'

@@ -92,6 +92,33 @@ same_weights() {
     fi
 }
 
+# tensors FILE: name, first and last byte of each, by name.
+tensors() {
+    local head
+    head=$(od -A n -t u8 -N 8 "$1")
+    tail -c +9 "$1" | head -c "$head" | grep -oE '"[^"]+":\{"dtype":[^}]*\}' |
+        sed -E 's/^"([^"]+)".*"data_offsets":\[([0-9]+),([0-9]+)\].*/\1 \2 \3/' | sort |
+        awk -v at=$((8 + head)) '{ print $1, at + $2, at + $3 }'
+}
+
+# changed A B: the names of the tensors whose bits differ.
+changed() {
+    paste -d' ' <(tensors "$1") <(tensors "$2") | while read -r name from to other from2 to2; do
+        [[ $name == "$other" && $((to - from)) == $((to2 - from2)) ]] || fail "$name and $other"
+        cmp -s -n $((to - from)) -i "$from:$from2" "$1" "$2" || echo "$name"
+    done
+}
+
+# floats FILE TENSOR, integer FILE TENSOR: its values, one a line.
+floats() {
+    read -r _ from to < <(tensors "$1" | grep "^$2 ")
+    od -A n -v -t f4 -w4 -j "$from" -N $((to - from)) "$1"
+}
+integer() {
+    read -r _ from to < <(tensors "$1" | grep "^$2 ")
+    od -A n -t d8 -j "$from" -N 8 "$1" | tr -d ' '
+}
+
 # field KEY EVENT RUN: the values of a key over all log lines of that event, one a line.
 field() {
     grep -E "\"event\": ?\"$2\"" "$3/log.jsonl" | sed -nE "s/.*\"$1\": ?\"?([^,\"}]*).*/\1/p"

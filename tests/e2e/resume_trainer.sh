@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# resume_trainer.sh: a trainer with all that a run remembers (windows of accumulated gradients, BatchNorm, a
-# schedule that follows a metric, the best weights, patience, evaluations in the middle of an epoch) is killed at
+# resume_trainer.sh: a trainer with all that a run remembers (windows of accumulated gradients, BatchNorm, an
+# average of the weights, a schedule that follows a metric, the best weights, patience, evaluations in the middle of an epoch) is killed at
 # any moment and continued: the weights and the records of an unbroken run, bit for bit. And what the loop that
 # --emit=loop prints gives, what --init takes, what a folder that cannot be written costs.
 source "$(dirname "${BASH_SOURCE[0]}")/e2e_lib.sh"
@@ -46,6 +46,8 @@ trainer {
     early_stopping_patience     = patience
     early_stopping_threshold    = 0.002
     max_time                    = limit
+    ema_decay                   = 0.5
+    ema_warmup                  = true
     save_total_limit            = 3
 }
 END

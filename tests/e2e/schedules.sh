@@ -42,6 +42,9 @@ rates step 'StepLR(optimizer, gamma = 0.5, step_size = first)' 1 1 0.5 0.5 0.25 
 rates constant 'ConstantLR(optimizer, factor = 0.5, total_iters = 3)' 0.5 0.5 0.5 1 1 1
 rates polynomial 'PolynomialLR(optimizer, power = 2, total_iters = 4)' 1 0.5625 0.25 0.0625 0 0
 rates warmup 'get_scheduler("linear", optimizer, num_warmup_steps = 4, num_training_steps = 8)' 0 0.25 0.5 0.75 1 0.75
+rates stable 'get_scheduler("warmup_stable_decay", optimizer, num_warmup_steps = first, num_training_steps = 8, num_decay_steps = 4, decay_type = "linear", min_lr_ratio = 0.5)' \
+    0.5 0.75 1 1 1 0.875 0.75 0.625 0.5
+rates wsd 'get_wsd_schedule(optimizer, 1, 2, num_stable_steps = 1)' 0 1 1 0.5 0 0
 # 1, 1/2, 1/3, 1/3 ...: better until the third; then one bad one is suffered, the next is answered, and again.
 metric='1.0 / min(n, 3)'
 rates plateau 'ReduceLROnPlateau(optimizer, factor = 0.5, patience = 1, min_lr = 0.2)' 1 1 1 1 1 0.5 0.5 0.25 0.25 0.2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # skipped_window.sh: an update over four batches that is skipped because of one of them leaves no trace, also not
-# of what the forwards of all four wrote: batch norm's statistics and its count. So it is behind a checkpoint
+# of what the forwards of all four wrote, batch norm's statistics and its count, nor of the average of the weights. So it is behind a checkpoint
 # in the middle of a window.
 source "$(dirname "${BASH_SOURCE[0]}")/e2e_lib.sh"
 RANDOM=11
@@ -20,8 +20,10 @@ module Net() {
 
 model     = Net()
 optimizer = Adam(model, lr = 0.01)
+ema       = EMA(model, decay = 0.9, warmup = true)
 scaler    = GradScaler(init_scale = 1024)
 train     = loader(table, batch_size = 4)
+missed    = 0
 
 for epoch in 0..epochs {
     for i, batch in enumerate(train) {
@@ -32,8 +34,10 @@ for epoch in 0..epochs {
         if (i + 1) % 4 == 0 {
             scaler.step(optimizer)
             scaler.update()
+            ema.update()
             zero_grad(optimizer)
             log(loss)
+            if step_was_skipped() { missed += 1 }
         }
     }
 }
@@ -51,27 +55,14 @@ table() {
     }'
 }
 
-# tensors FILE: name, first and last byte of each, by name.
-tensors() {
-    local head
-    head=$(od -A n -t u8 -N 8 "$1")
-    tail -c +9 "$1" | head -c "$head" | grep -oE '"[^"]+":\{"dtype":[^}]*\}' |
-        sed -E 's/^"([^"]+)".*"data_offsets":\[([0-9]+),([0-9]+)\].*/\1 \2 \3/' | sort |
-        awk -v at=$((8 + head)) '{ print $1, at + $2, at + $3 }'
-}
-
-# changed A B: the names of the tensors whose bits differ.
-changed() {
-    paste -d' ' <(tensors "$1") <(tensors "$2") | while read -r name from to other from2 to2; do
-        [[ $name == "$other" && $((to - from)) == $((to2 - from2)) ]] || fail "$name and $other"
-        cmp -s -n $((to - from)) -i "$from:$from2" "$1" "$2" || echo "$name"
-    done
-}
-
 table 22 >"$tmp/table.csv" # the second batch of the second window
 quietly "$mpc" -O1 --verify-passes "$tmp/net.mpt" -o "$tmp/net"
 quietly "$tmp/net" --checkpoint-every 1 --max-steps 2 --out "$tmp/two"
 [[ $(field skips end "$tmp/two") == 1 ]] || fail "the second update is not skipped"
+for step in 1 2; do
+    grep "\"missed\":{\"type\":\"int\",\"value\":$((step - 1))}" "$tmp/two/checkpoints/step-$step/host.json" >/dev/null ||
+        fail "step_was_skipped() is wrong behind update $step"
+done
 steps=$tmp/two/checkpoints
 changed "$steps/step-1/state.safetensors" "$steps/step-2/state.safetensors" >"$tmp/changed"
 grep -vE '^scaler\.|\.grad$|\.before$|^accumulated\.weight$' "$tmp/changed" >"$tmp/traces" &&
@@ -91,6 +82,14 @@ changed "$steps/step-1/state.safetensors" "$steps/step-2/state.safetensors" >"$t
 for name in running_mean running_var num_batches_tracked weight; do
     grep -x "norm.$name" "$tmp/changed" >/dev/null || fail "an update does not change norm.$name"
 done
+
+# The average moves once a window: the first update copies, the second keeps 2/11.
+[[ $(integer "$steps/step-2/state.safetensors" ema.updates) == 2 ]] || fail "an average moves other than once an update"
+[[ $(integer "$tmp/two/checkpoints/step-2/state.safetensors" ema.updates) == 1 ]] || fail "a skipped update counts"
+paste <(floats "$steps/step-1/state.safetensors" fc.weight) <(floats "$steps/step-2/state.safetensors" fc.weight) \
+    <(floats "$steps/step-2/state.safetensors" ema.fc.weight) |
+    awk '{ d = $1 + 9 / 11 * ($2 - $1) - $3; n++; bad += d * d > 1e-13 } END { exit !(n == 12 && !bad) }' ||
+    fail "the second average is not 2/11 of the first weights and 9/11 of the second"
 
 # Interrupted wherever it is, mostly within a window, and continued.
 inside=0
