@@ -396,9 +396,12 @@ static void host_for(Lower *l, const Ast *s)
         for (int i = 0; i < s->list.n; i++) {
             scope_set(l->arena, &l->globals, s->list.at[i]->name, val_poison());
         }
-        HostBlock *nowhere = ARENA_NEW(l->arena, HostBlock);
+        Nested n;
         l->loops++;
-        nested_block(l, nowhere, &s->list2, false);
+        enter_block(l, &n, ARENA_NEW(l->arena, HostBlock));
+        n.gradients.errors = -1; /* nor is it known what there are gradients of */
+        host_statements(l, &s->list2);
+        leave_block(l, &n, false);
         l->loops--;
         return;
     }
