@@ -134,6 +134,35 @@ MPC_KERNEL void mpc_taps(MpcTaps *taps, const MpcWindow *f, const MpcUnits *c, i
     }
 }
 
+/* The same where rows and columns are divided: each column sees another distance. */
+typedef struct MpcSpacedTaps {
+    _Alignas(64) int column[MPC_KC][MPC_NR];
+    int64_t at[MPC_KC];
+    uint16_t in[MPC_KC][MPC_NR / MPC_VL];
+} MpcSpacedTaps;
+
+MPC_KERNEL void mpc_spaced_taps(MpcSpacedTaps *taps, const MpcWindow *w, const MpcUnits *c,
+                                int64_t k, int64_t n)
+{
+    MpcCursor at;
+
+    mpc_cursor_set(&at, w->k, w->nk, k);
+    for (int64_t t = 0; t < n; t++) {
+        taps->at[t] = at.at;
+        for (int v = 0; v < c->width; v++) {
+            int row = c->row[v] + w->row + at.row, col = c->col[v] + w->col + at.col;
+            int r = row / w->row_step, q = col / w->col_step;
+            int inside = row >= 0 && col >= 0 && r < w->rows && q < w->cols &&
+                         r * w->row_step == row && q * w->col_step == col;
+            uint16_t *in = &taps->in[t][v / MPC_VL];
+
+            taps->column[t][v] = inside ? c->at[v] + r * (int)w->row_stride + q : 0;
+            *in = (uint16_t)((v % MPC_VL > 0 ? *in : 0) | inside << v % MPC_VL);
+        }
+        mpc_cursor_next(&at, w->k, w->nk);
+    }
+}
+
 /* Passes over `steps` steps in the innermost part, of which that many are left. */
 MPC_FN void mpc_cursor_skip(MpcCursor *c, const MpcPart *parts, int n, int64_t steps)
 {
@@ -233,25 +262,19 @@ MPC_KERNEL void mpc_along_turn(float *out, const float *in, const MpcUnits *c, i
             mpc_along_turn(out, in[0], c, n);                                                      \
         }                                                                                          \
     }                                                                                              \
-    /* Between the elements of the image there are zeros: row and column are divided. */           \
+    /* Between the elements of the image there are zeros. */                                       \
     MPC_KERNEL void mpc_spaced_##name(float *out, const type *x, const MpcWindow *w,               \
                                       const MpcUnits *c, int64_t k, int64_t kn)                    \
     {                                                                                              \
-        MpcCursor at;                                                                              \
+        int64_t elements = w->k[1].size * w->k[2].size;                                            \
+        MpcSpacedTaps taps;                                                                        \
                                                                                                    \
-        mpc_cursor_set(&at, w->k, w->nk, k);                                                       \
-        for (int64_t i = 0; i < kn; i++, out += MPC_NR) {                                          \
-            for (int v = 0; v < c->width; v++) {                                                   \
-                int row = c->row[v] + w->row + at.row, col = c->col[v] + w->col + at.col;          \
-                int r = row / w->row_step, q = col / w->col_step;                                  \
-                                                                                                   \
-                out[v] = row >= 0 && col >= 0 && r < w->rows && q < w->cols &&                     \
-                                 r * w->row_step == row && q * w->col_step == col                  \
-                             ? widen(x[at.at + c->at[v] + r * w->row_stride + q])                  \
-                             : 0;                                                                  \
-            }                                                                                      \
-            mpc_cursor_next(&at, w->k, w->nk);                                                     \
-        }                                                                                          \
+        mpc_spaced_taps(&taps, w, c, k, mpc_min_i64(elements, kn));                                \
+        for (int64_t i = 0; i < kn; i += elements, x += w->k[0].stride)                            \
+            for (int64_t t = 0; t < mpc_min_i64(elements, kn - i); t++, out += MPC_NR)             \
+                for (int v = 0; v < c->width; v += MPC_VL)                                         \
+                    vf_store(out + v, vf_pick_##name(x + taps.at[t], taps.column[t] + v,           \
+                                                     taps.in[t][v / MPC_VL]));                     \
     }                                                                                              \
     /* Completes the next register tile; false after the last. */                                  \
     MPC_KERNEL int mpc_conv_next_##name(MpcTile *t, const type *x, const MpcWindow *w)             \

@@ -155,8 +155,33 @@ MPC_FN mpc_vf vf_pick_f32(const float *x, const int *at, unsigned in)
 
 MPC_DEFINE_SOME(f16, mpc_f16, mpc_f16_to_f32, vf_load_f16)
 MPC_DEFINE_SOME(bf16, mpc_bf16, mpc_bf16_to_f32, vf_load_bf16)
-MPC_DEFINE_PICK(f16, mpc_f16, mpc_f16_to_f32)
-MPC_DEFINE_PICK(bf16, mpc_bf16, mpc_bf16_to_f32)
+/* 16-bit elements in the upper halves of 32 bits, by the aligned pairs that they lie in. */
+MPC_FN __m256i vf_pick_words(const uint16_t *x, const int *at, unsigned in)
+{
+    uintptr_t odd = (uintptr_t)x >> 1 & 1;
+    __m256i i = _mm256_add_epi32(_mm256_load_si256((const __m256i *)(const void *)at),
+                                 _mm256_set1_epi32((int)odd));
+    __m256i pair =
+        _mm256_mask_i32gather_epi32(_mm256_setzero_si256(), (const int *)(const void *)(x - odd),
+                                    _mm256_srai_epi32(i, 1), vf_lanes(in), 4);
+    __m256i one = _mm256_set1_epi32(1), even = _mm256_andnot_si256(i, one);
+
+    pair = _mm256_sllv_epi32(pair, _mm256_slli_epi32(even, 4));
+    return _mm256_and_si256(pair, _mm256_set1_epi32(-0x10000));
+}
+
+MPC_FN mpc_vf vf_pick_f16(const mpc_f16 *x, const int *at, unsigned in)
+{
+    __m256i w = _mm256_srli_epi32(vf_pick_words(x, at, in), 16);
+
+    w = _mm256_permute4x64_epi64(_mm256_packus_epi32(w, w), 0x08);
+    return _mm256_cvtph_ps(_mm256_castsi256_si128(w));
+}
+
+MPC_FN mpc_vf vf_pick_bf16(const mpc_bf16 *x, const int *at, unsigned in)
+{
+    return _mm256_castsi256_ps(vf_pick_words(x, at, in));
+}
 
 /* r[i][j] <-> r[j][i]: pairs of floats, pairs of doubles, then halves */
 MPC_FN void vf_transpose(mpc_vf r[MPC_VL])

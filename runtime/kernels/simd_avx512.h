@@ -127,8 +127,27 @@ MPC_FN mpc_vf vf_pick_f32(const float *x, const int *at, unsigned in)
                                     4);
 }
 
-MPC_DEFINE_PICK(f16, mpc_f16, mpc_f16_to_f32)
-MPC_DEFINE_PICK(bf16, mpc_bf16, mpc_bf16_to_f32)
+/* 16-bit elements, by the aligned pairs that they lie in. */
+MPC_FN __m512i vf_pick_words(const uint16_t *x, const int *at, unsigned in)
+{
+    uintptr_t odd = (uintptr_t)x >> 1 & 1;
+    __m512i i = _mm512_add_epi32(_mm512_load_si512(at), _mm512_set1_epi32((int)odd));
+    __m512i pair = _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), (__mmask16)in,
+                                               _mm512_srai_epi32(i, 1), x - odd, 4);
+    __m512i shift = _mm512_slli_epi32(_mm512_and_si512(i, _mm512_set1_epi32(1)), 4);
+
+    return _mm512_srlv_epi32(pair, shift);
+}
+
+MPC_FN mpc_vf vf_pick_f16(const mpc_f16 *x, const int *at, unsigned in)
+{
+    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(vf_pick_words(x, at, in)));
+}
+
+MPC_FN mpc_vf vf_pick_bf16(const mpc_bf16 *x, const int *at, unsigned in)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(vf_pick_words(x, at, in), 16));
+}
 
 /* r[i][j] <-> r[j][i]: pairs of floats, pairs of doubles, then quarters, each twice as far apart */
 MPC_FN void vf_transpose(mpc_vf r[MPC_VL])
