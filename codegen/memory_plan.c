@@ -188,6 +188,42 @@ void memory_plan_member(Emit *e)
     ln_close(e, ",");
 }
 
+/* As the runtime lays them out (runtime/rt_loader.c): two slots of every field, and of the keys of random numbers. */
+static int64_t loader_bytes(Emit *e, const Decl *loader)
+{
+    int n;
+    const Decl *data = module_find(e->m, DECL_data, attrs_str(&loader->attrs, ATTR_dataset));
+    const FieldDecl *fields = data_fields(e, data, &n);
+    const Graph *prepare = loader_prepare(e->m, loader);
+    int64_t bound = attrs_int(&loader->attrs, ATTR_bound, 1);
+    int64_t bytes = arena_aligned(bound * (int64_t)sizeof(int64_t));
+    for (int i = 0; i < n; i++) {
+        bytes += arena_aligned(bound * dims_bytes(NULL, &fields[i].dims, fields[i].dtype));
+    }
+    for (int i = 0; prepare != NULL && i < prepare->nresults; i++) {
+        const Node *v = prepare->results[i].value;
+        Dims row = {.rank = v->dims.rank - 1};
+        memcpy(row.d, v->dims.d + 1, (size_t)row.rank * sizeof *row.d);
+        bytes += prepare->results[i].kind == RESULT_Field
+                     ? arena_aligned(bound * dims_bytes(NULL, &row, v->dtype))
+                     : 0;
+    }
+    int64_t scratch = e->plan->prepare_bytes + e->plan->thread_scratch;
+    return 2 * bytes + (prepare != NULL ? arena_aligned(scratch) : 0);
+}
+
+static int64_t batches_of(Arena *a, const Plan *plan)
+{
+    Emit e = {.arena = a, .plan = plan, .m = plan->module};
+    int n;
+    Decl **loaders = module_decls(&e, DECL_loader, &n);
+    int64_t bytes = 0;
+    for (int i = 0; i < n; i++) {
+        bytes += loader_bytes(&e, loaders[i]);
+    }
+    return bytes;
+}
+
 void codegen_plan(FILE *out, const Plan *plan, bool full)
 {
     Arena *a = arena_new();
@@ -198,5 +234,6 @@ void codegen_plan(FILE *out, const Plan *plan, bool full)
     plan_text(out, &p, full);
     fprintf(out, "%-28s %14s bytes each\n", "scratch of the threads",
             plan_count(text, plan->thread_scratch));
+    fprintf(out, "%-28s %14s bytes\n", "batches", plan_count(text, batches_of(a, plan)));
     arena_free(a);
 }

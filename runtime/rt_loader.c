@@ -324,14 +324,19 @@ void mpc_loader_end(MpcLoader *l)
 
 /* ---- making ---- */
 
+static size_t room(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
 size_t rt_loader_bytes(const MpcLoaderDecl *decl, const MpcField *fields, int n_fields)
 {
-    size_t row = sizeof(int64_t);
+    size_t bound = (size_t)decl->batch_max, bytes = room(bound * sizeof(int64_t));
     for (int i = 0; i < n_fields; i++)
-        row += rt_field_bytes(&fields[i]);
+        bytes += room(bound * rt_field_bytes(&fields[i]));
     for (int i = 0; decl->prepare && i < decl->n_out; i++)
-        row += rt_field_bytes(&decl->out[i]);
-    return 2 * row * (size_t)decl->batch_max + decl->scratch_bytes;
+        bytes += room(bound * rt_field_bytes(&decl->out[i]));
+    return 2 * bytes + room(decl->scratch_bytes);
 }
 
 size_t rt_loader_device_bytes(const MpcLoaderDecl *decl, const MpcField *fields, int n_fields)
@@ -359,42 +364,45 @@ static void place_slot(MpcLoader *l, Slot *s)
     s->handed_rng = rt_device_take(l->device, bound * sizeof *s->rng);
 }
 
-static void make_slot(MpcLoader *l, Slot *s)
+/* The next bytes of the loader's memory. */
+static void *take(unsigned char **memory, size_t bytes)
+{
+    void *at = *memory;
+    *memory += room(bytes);
+    return at;
+}
+
+static void make_slot(MpcLoader *l, Slot *s, unsigned char **memory)
 {
     const MpcData *data = l->set->table->decl;
     size_t bound = (size_t)l->decl->batch_max;
     int n_out;
     const MpcField *out = fields_out(l->decl, data->fields, data->n_fields, &n_out);
-    s->rng = rt_alloc_aligned(bound * sizeof *s->rng);
+    s->rng = take(memory, bound * sizeof *s->rng);
     s->raw = rt_alloc_zero((size_t)data->n_fields, sizeof *s->raw);
     for (int i = 0; i < data->n_fields; i++)
-        s->raw[i] = rt_alloc_aligned(bound * rt_field_bytes(&data->fields[i]));
+        s->raw[i] = take(memory, bound * rt_field_bytes(&data->fields[i]));
     s->out = s->raw;
     if (l->decl->prepare) {
         s->out = rt_alloc_zero((size_t)n_out, sizeof *s->out);
         for (int i = 0; i < n_out; i++)
-            s->out[i] = rt_alloc_aligned(bound * rt_field_bytes(&out[i]));
+            s->out[i] = take(memory, bound * rt_field_bytes(&out[i]));
     }
     place_slot(l, s);
 }
 
-static void free_slot(MpcLoader *l, Slot *s)
+static void free_slot(Slot *s)
 {
     if (s->handed != (void **)s->out)
         free(s->handed);
-    for (int i = 0; s->out && s->out != s->raw && i < l->decl->n_out; i++)
-        free(s->out[i]);
     if (s->out != s->raw)
         free(s->out);
-    for (int i = 0; s->raw && i < l->set->table->decl->n_fields; i++)
-        free(s->raw[i]);
     free(s->raw);
-    free(s->rng);
 }
 
 MpcLoader *rt_loader_new(const MpcLoaderDecl *decl, const RtSet *set, int64_t batch_size,
-                         uint64_t seed, RtPrefetch prefetch, MpcRun *run, RtDevice *device,
-                         RtErr *e)
+                         uint64_t seed, RtPrefetch prefetch, unsigned char *memory, MpcRun *run,
+                         RtDevice *device, RtErr *e)
 {
     if (batch_size < 1 || batch_size > decl->batch_max) {
         rt_err(e, "%s: batch size %lld is outside 1 to %lld", decl->name, (long long)batch_size,
@@ -430,9 +438,9 @@ MpcLoader *rt_loader_new(const MpcLoaderDecl *decl, const RtSet *set, int64_t ba
     }
     if (decl->sampler || decl->shuffle)
         l->order = rt_alloc((size_t)set->count * sizeof *l->order);
-    l->scratch = rt_alloc_aligned(decl->scratch_bytes);
-    make_slot(l, &l->slot[0]);
-    make_slot(l, &l->slot[1]);
+    l->scratch = take(&memory, decl->scratch_bytes);
+    make_slot(l, &l->slot[0], &memory);
+    make_slot(l, &l->slot[1], &memory);
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
     l->prefetch = prefetch;
@@ -452,9 +460,8 @@ void rt_loader_free(MpcLoader *l)
     }
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);
-    free_slot(l, &l->slot[0]);
-    free_slot(l, &l->slot[1]);
-    free(l->scratch);
+    free_slot(&l->slot[0]);
+    free_slot(&l->slot[1]);
     free(l->order);
     free(l->again);
     rt_sampler_free(l->sampler);

@@ -9,10 +9,10 @@
 /* Does a thread make the next batch while one is in use? auto: where it is worth it. */
 typedef enum RtPrefetch { RT_PREFETCH_never, RT_PREFETCH_auto, RT_PREFETCH_always } RtPrefetch;
 
-/* run may be NULL. device: where the batches handed out lie; NULL: in the host's memory. */
+/* memory: rt_loader_bytes(), aligned to 64. run may be NULL. device: where the batches handed out lie; NULL: in the host's memory. */
 MpcLoader *rt_loader_new(const MpcLoaderDecl *decl, const RtSet *set, int64_t batch_size,
-                         uint64_t seed, RtPrefetch prefetch, MpcRun *run, RtDevice *device,
-                         RtErr *e);
+                         uint64_t seed, RtPrefetch prefetch, unsigned char *memory, MpcRun *run,
+                         RtDevice *device, RtErr *e);
 void rt_loader_free(MpcLoader *l);
 const MpcLoaderDecl *rt_loader_decl(const MpcLoader *l);
 int64_t rt_loader_pass(const MpcLoader *l);    /* the current or last one, from 0 */
@@ -28,7 +28,7 @@ typedef struct RtCursor {
 RtCursor rt_loader_cursor(const MpcLoader *l);
 /* Goes there without reading what lies before it: the order is a function of the pass's number. */
 void rt_loader_seek(MpcLoader *l, const RtCursor *c);
-/* Bytes of its buffers, for --plan. */
+/* Bytes of its buffers, which are not its own. */
 size_t rt_loader_bytes(const MpcLoaderDecl *decl, const MpcField *fields, int n_fields);
 /* The same on a GPU. */
 size_t rt_loader_device_bytes(const MpcLoaderDecl *decl, const MpcField *fields, int n_fields);

@@ -38,20 +38,10 @@ const MpcData *rt_set_data(const MpcProgram *p, int set)
     return &p->data[p->sets[set].data];
 }
 
-static size_t loader_bytes(const MpcProgram *p)
-{
-    size_t bytes = 0;
-    for (int i = 0; i < p->n_loaders; i++) {
-        const MpcData *d = rt_set_data(p, p->loaders[i].set);
-        bytes += rt_loader_bytes(&p->loaders[i], d->fields, d->n_fields);
-    }
-    return bytes;
-}
-
 size_t rt_plan_without_data(const MpcProgram *p, int threads, size_t base_bytes)
 {
-    return p->arena_bytes + p->scratch_bytes * (size_t)threads + loader_bytes(p) + base_bytes +
-           TOUCHED + REPORT + TOUCHED_BY_THREAD * (size_t)(threads + p->n_loaders);
+    return rt_memory_plan(p, threads).bytes + base_bytes + TOUCHED + REPORT +
+           TOUCHED_BY_THREAD * (size_t)(threads + p->n_loaders);
 }
 
 static void print_part(const char *name, size_t bytes)
@@ -65,13 +55,16 @@ void rt_plan_print(const RtOptions *o, int threads, size_t base_bytes)
 {
     const MpcProgram *p = o->program;
     RtPlaces places = {o->data_dir, p->home};
+    const RtMemory memory = rt_memory_plan(p, threads);
     size_t peak = rt_plan_without_data(p, threads, base_bytes);
     printf("plan of %s, %s\n", p->name, p->precision);
     plan_text(stdout, &p->plan, o->plan_full);
     printf("\nthe program\n");
-    print_part("arena", p->arena_bytes);
-    print_part("scratch of the threads", p->scratch_bytes * (size_t)threads);
-    print_part("batches", loader_bytes(p));
+    print_part("arena", memory.scratch);
+    print_part("scratch of the threads", memory.host - memory.scratch);
+    print_part("variables and metrics", memory.loaders - memory.host);
+    print_part("batches", memory.bytes - memory.loaders);
+    print_part("in one piece", memory.bytes);
     for (int i = 0; i < p->n_data; i++) {
         RtErr e;
         size_t bytes;
@@ -84,9 +77,8 @@ void rt_plan_print(const RtOptions *o, int threads, size_t base_bytes)
             printf("%-28s not counted: %s\n", name, e.text);
         }
     }
-    print_part("program and libraries", rt_plan_without_data(p, threads, base_bytes) -
-                                            p->arena_bytes - p->scratch_bytes * (size_t)threads -
-                                            loader_bytes(p));
+    print_part("program and libraries",
+               rt_plan_without_data(p, threads, base_bytes) - memory.bytes);
     print_part("peak", peak);
 }
 

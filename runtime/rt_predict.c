@@ -211,9 +211,11 @@ int rt_predict(MpcRun *r, const RtTable *table)
     double *v = rt_alloc((size_t)out.each * sizeof *v);
     bool ok = true;
     if (table->rows) {
-        MpcLoader *l = rt_loader_new(&decl, &all, decl.batch_max, r->seed,
-                                     r->rt->prefetch ? RT_PREFETCH_auto : RT_PREFETCH_never, NULL,
-                                     r->rt->device, &e);
+        MpcLoader *l =
+            rt_loader_new(&decl, &all, decl.batch_max, r->seed,
+                          r->rt->prefetch ? RT_PREFETCH_auto : RT_PREFETCH_never,
+                          r->mirror + rt_memory_of_loader(&r->rt->memory, r->program, p->loader),
+                          NULL, r->rt->device, &e);
         if (!l)
             rt_end_early(r, 1, &e);
         mpc_loader_begin(l, 0);

@@ -8,10 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-enum { STATUS_failed = 1, STATUS_usage = 2, STATUS_signal = 128, HUGE_PAGE = 2 << 20 };
+enum { STATUS_failed = 1, STATUS_usage = 2, STATUS_signal = 128 };
 
 static volatile sig_atomic_t signalled;
 
@@ -119,24 +118,6 @@ static size_t table_bytes(const MpcRun *r)
     return bytes;
 }
 
-/* Zeroed by the system; in huge pages where it is large enough to be worth one. */
-static unsigned char *map_arena(size_t bytes, RtErr *e)
-{
-    size_t align = bytes >= 2 * HUGE_PAGE ? HUGE_PAGE : 4096;
-    size_t size = (bytes + 4095) / 4096 * 4096 + align;
-    unsigned char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    char text[RT_NUMBER_CHARS];
-    if (p == MAP_FAILED) {
-        rt_err_errno(e, "cannot get %s of memory for the run", rt_bytes_text(text, (double)bytes));
-        rt_hint(e, "--plan shows what it is for; a smaller batch takes less");
-        return NULL;
-    }
-    p += (align - (uintptr_t)p % align) % align;
-    if (align == HUGE_PAGE)
-        (void)madvise(p, bytes, MADV_HUGEPAGE);
-    return p;
-}
-
 static size_t device_batch_bytes(const MpcProgram *p)
 {
     size_t bytes = 0;
@@ -181,9 +162,12 @@ static void prepare_run(MpcRun *r, int threads, RtErr *e)
     rt->plan_bytes = rt_plan_without_data(p, threads, rt->base_bytes) + table_bytes(r);
     rt->loaders = rt_alloc_zero((size_t)p->n_loaders, sizeof *rt->loaders);
     rt->prefetch = rt_cpus() > 1;
-    r->host = rt_alloc_zero(1, p->host_bytes);
-    r->mirror = map_arena(p->arena_bytes, e);
-    rt->pool = r->mirror ? rt_pool_new(threads, p->scratch_bytes, e) : NULL;
+    rt->memory = rt_memory_plan(p, threads);
+    r->mirror = rt_memory_map(&rt->memory, e);
+    if (!r->mirror)
+        rt_end_early(r, STATUS_failed, e);
+    r->host = r->mirror + rt->memory.host;
+    rt->pool = rt_pool_new(threads, p->scratch_bytes, r->mirror + rt->memory.scratch, e);
     if (!rt->pool)
         rt_end_early(r, STATUS_failed, e);
     r->threads = rt_pool_threads(rt->pool);

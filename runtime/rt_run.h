@@ -2,6 +2,7 @@
  *
  * rt_run.c        the order of things, from the command line to the exit status
  * rt_tensors.c    initial values, --init, safetensors files of the model
+ * rt_memory.c     the one large allocation
  * rt_step.c       updates, evaluation, the services that generated code calls
  * rt_metrics.c    what an evaluation counts, and what it makes of it
  * rt_log.c        log.jsonl and config.json
@@ -21,6 +22,7 @@
 #include "rt_device.h"
 #include "rt_events.h"
 #include "rt_loader.h"
+#include "rt_memory.h"
 #include "rt_options.h"
 #include "rt_safetensors.h"
 #include "rt_thread.h"
@@ -92,6 +94,7 @@ struct MpcRuntime {
     double started, data_seconds, first_step; /* first_step < 0: not yet */
     double elapsed_before;                    /* seconds of the processes that this one continues */
     size_t base_bytes, plan_bytes;
+    RtMemory memory; /* behind MpcRun.mirror */
     bool steps_done; /* --max-steps reached */
     bool prefetch;
     int skips_in_row;

@@ -103,9 +103,10 @@ MpcLoader *mpc_loader_open(MpcRun *r, int loader, int64_t batch_size)
     RtErr e;
     if (!rt->loaders[loader]) {
         const MpcLoaderDecl *decl = &r->program->loaders[loader];
-        rt->loaders[loader] =
-            rt_loader_new(decl, &rt->sets[decl->set], batch_size, r->seed,
-                          rt->prefetch ? RT_PREFETCH_auto : RT_PREFETCH_never, r, rt->device, &e);
+        rt->loaders[loader] = rt_loader_new(
+            decl, &rt->sets[decl->set], batch_size, r->seed,
+            rt->prefetch ? RT_PREFETCH_auto : RT_PREFETCH_never,
+            r->mirror + rt_memory_of_loader(&rt->memory, r->program, loader), r, rt->device, &e);
         if (!rt->loaders[loader])
             rt_fail_with(r, &e);
         rt_resume_loader(r, loader);

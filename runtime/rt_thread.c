@@ -42,7 +42,6 @@ struct RtPool {
     pthread_cond_t wake;
     pthread_t *ids;
     MpcWorker *workers;
-    unsigned char *scratch;
 };
 
 typedef struct ThreadArg {
@@ -234,21 +233,25 @@ bool rt_thread_start(void *thread, void *(*start)(void *), void *arg, RtErr *e)
     return true;
 }
 
-RtPool *rt_pool_new(int threads, size_t scratch_bytes, RtErr *e)
+size_t rt_pool_scratch_bytes(size_t scratch_bytes)
+{
+    return (scratch_bytes + 4095) / 4096 * 4096;
+}
+
+RtPool *rt_pool_new(int threads, size_t scratch_bytes, unsigned char *scratch, RtErr *e)
 {
     RtPool *pool = rt_alloc_aligned(sizeof *pool);
     memset(pool, 0, sizeof *pool);
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
-    size_t each = (scratch_bytes + 4095) / 4096 * 4096;
-    pool->scratch = rt_alloc_aligned(each * (size_t)threads);
+    size_t each = rt_pool_scratch_bytes(scratch_bytes);
     pool->workers = rt_alloc_zero((size_t)threads, sizeof *pool->workers);
     pool->ids = rt_alloc_zero((size_t)threads, sizeof *pool->ids);
     /* With more threads than CPUs, a spinning thread would keep a working one from running. */
     pool->spins = threads <= rt_cpus() ? SPINS : 0;
     pool->threads = 1;
     for (int i = 0; i < threads; i++)
-        pool->workers[i] = (MpcWorker){.index = i, .scratch = pool->scratch + (size_t)i * each};
+        pool->workers[i] = (MpcWorker){.index = i, .scratch = scratch + (size_t)i * each};
     for (int i = 1; i < threads; i++) {
         ThreadArg *arg = rt_alloc(sizeof *arg);
         *arg = (ThreadArg){pool, &pool->workers[i]};
@@ -276,7 +279,6 @@ void rt_pool_free(RtPool *pool)
     pthread_mutex_destroy(&pool->lock);
     free(pool->ids);
     free(pool->workers);
-    free(pool->scratch);
     free(pool);
 }
 

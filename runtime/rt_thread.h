@@ -8,8 +8,10 @@
 
 typedef struct RtPool RtPool;
 
-/* threads - 1 threads are started; the caller is the first worker. Each worker gets its own scratch. */
-RtPool *rt_pool_new(int threads, size_t scratch_bytes, RtErr *e);
+/* threads - 1 threads are started; the caller is the first worker. Each worker gets its own scratch, which is
+ * rt_pool_scratch_bytes() of the memory given. */
+size_t rt_pool_scratch_bytes(size_t scratch_bytes);
+RtPool *rt_pool_new(int threads, size_t scratch_bytes, unsigned char *scratch, RtErr *e);
 void rt_pool_free(RtPool *pool);
 void rt_pool_run(RtPool *pool, const MpcCall *calls, int n);
 void rt_pool_profile(RtPool *pool, RtProfile *profile); /* from here on; not while it runs */

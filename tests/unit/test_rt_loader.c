@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-enum { ROWS = 103, BATCH = 16 };
+enum { ROWS = 103, BATCH = 16, LOADERS = 8 };
 
 static const MpcField fields[] = {
     {.name = "x", .dtype = MPC_DT_f32, .rank = 1, .dims = {3}},
@@ -57,8 +57,13 @@ static MpcLoaderDecl decl(bool shuffle, bool drop_last, bool prepared)
 static MpcLoader *open_loader(const MpcLoaderDecl *d, const RtSet *set, int64_t batch,
                               bool prefetch)
 {
+    static _Alignas(64) unsigned char memory[LOADERS][16 << 10];
+    static int used;
     RtErr e;
-    MpcLoader *l = rt_loader_new(d, set, batch, 7, prefetch, NULL, NULL, &e);
+    assert_true(rt_loader_bytes(d, set->table->decl->fields, set->table->decl->n_fields) <=
+                sizeof memory[0]);
+    MpcLoader *l =
+        rt_loader_new(d, set, batch, 7, prefetch, memory[used++ % LOADERS], NULL, NULL, &e);
     assert_non_null(l);
     return l;
 }
@@ -247,14 +252,14 @@ static void no_weights(void **state)
         .name = "l", .batch_max = 32, .sampler = MPC_SAMPLER_weighted, .sampled_by = 1};
     const RtSet first = {.table = &table, .count = 1}; /* whose label is 0 */
     RtErr e;
-    assert_null(rt_loader_new(&d, &first, 1, 7, RT_PREFETCH_auto, NULL, NULL, &e));
+    assert_null(rt_loader_new(&d, &first, 1, 7, RT_PREFETCH_auto, NULL, NULL, NULL, &e));
     assert_says(e.text, "l: the weights label of d add up to 0");
     char *files[] = {(char *)"a.csv", (char *)"a.csv"};
     RtTable t = table;
     t.files = files;
     const RtSet set = {.table = &t, .count = ROWS};
     labels[3] = -2;
-    assert_null(rt_loader_new(&d, &set, 1, 7, RT_PREFETCH_auto, NULL, NULL, &e));
+    assert_null(rt_loader_new(&d, &set, 1, 7, RT_PREFETCH_auto, NULL, NULL, NULL, &e));
     assert_says(e.text, "row 4 (counted from 1): the weight label is -2, below 0");
     labels[3] = 3;
 }
@@ -286,12 +291,12 @@ static void wrong_sizes(void **state)
     (void)state;
     MpcLoaderDecl d = decl(false, true, false);
     RtErr e;
-    assert_null(rt_loader_new(&d, &whole, 0, 7, RT_PREFETCH_auto, NULL, NULL, &e));
+    assert_null(rt_loader_new(&d, &whole, 0, 7, RT_PREFETCH_auto, NULL, NULL, NULL, &e));
     assert_says(e.text, "batch size 0");
-    assert_null(rt_loader_new(&d, &whole, 33, 7, RT_PREFETCH_auto, NULL, NULL, &e));
+    assert_null(rt_loader_new(&d, &whole, 33, 7, RT_PREFETCH_auto, NULL, NULL, NULL, &e));
     assert_says(e.text, "outside 1 to 32");
     const RtSet small = {.table = &table, .count = 5};
-    assert_null(rt_loader_new(&d, &small, 16, 7, RT_PREFETCH_auto, NULL, NULL, &e));
+    assert_null(rt_loader_new(&d, &small, 16, 7, RT_PREFETCH_auto, NULL, NULL, NULL, &e));
     assert_says(e.text, "drop_last");
 }
 

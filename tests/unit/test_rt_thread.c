@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-enum { TILES = 4096, REGIONS = 3000 };
+enum { TILES = 4096, REGIONS = 3000, MOST_THREADS = 7 };
 
 static atomic_int hits[TILES];
 
@@ -21,7 +21,9 @@ static void count(const void *args, int tile, const MpcWorker *w)
 static RtPool *new_pool(int threads)
 {
     RtErr e;
-    RtPool *pool = rt_pool_new(threads, 1000, &e);
+    static _Alignas(64) unsigned char scratch[MOST_THREADS * 4096];
+    assert_true((size_t)threads * rt_pool_scratch_bytes(1000) <= sizeof scratch);
+    RtPool *pool = rt_pool_new(threads, 1000, scratch, &e);
     assert_non_null(pool);
     assert_int_equal(rt_pool_threads(pool), threads);
     return pool;
