@@ -94,6 +94,32 @@ static bool checked_emit(Emit *e)
     return true;
 }
 
+/* "{"lr/d_opt", s.lr_d_opt}, ...": of several optimizers and scalers each. */
+static void own_values(Emit *e, const HostText *h, int g)
+{
+    const GraphPlan *gp = &e->plan->graphs[g];
+    Text *t = text_new(e->arena);
+    int n = 0;
+    for (int i = 0; i < gp->nnumbers_in; i++) {
+        if (h->graphs[g].rates[i] != NULL) {
+            const char *name = arena_printf(e->arena, "lr/%s", gp->numbers_in[i].optimizer);
+            text_printf(t, "%s{%s, s.%s}", n++ > 0 ? ", " : "", quoted(e->arena, name),
+                        h->graphs[g].rates[i]);
+        }
+    }
+    for (int i = 0; i < gp->nnumbers_out; i++) {
+        const char *name = gp->numbers_out[i].name, *of = "step.scale.";
+        if (str_starts(name, of)) {
+            name = arena_printf(e->arena, "scale/%s", name + strlen(of));
+            text_printf(t, "%s{%s, s.%s}", n++ > 0 ? ", " : "", quoted(e->arena, name),
+                        h->graphs[g].value[i]);
+        }
+    }
+    if (n > 0) {
+        ln(e, ".n_own = %d, .own = (const MpcValue[]){%s},", n, t->at);
+    }
+}
+
 static void step_done(Emit *e, const HostText *h, int g, int line)
 {
     const char *loss = loss_field(e, h, g), *rate = h->graphs[g].rate;
@@ -118,6 +144,7 @@ static void step_done(Emit *e, const HostText *h, int g, int line)
     if (scale != NULL && next != NULL) {
         ln(e, ".has_scale = true, .scale = s.%s, .scale_next = s.%s,", scale, next);
     }
+    own_values(e, h, g);
     if (skipped != NULL) {
         ln(e, ".skipped = s.%s, .max_skips = %lld,", skipped, (long long)max_skips(e));
     }

@@ -22,6 +22,27 @@ static int shown_rate(const Emit *e, const GraphPlan *gp)
     return shown;
 }
 
+/* Of an optimizer, not of one of its groups. */
+static bool is_rate(const Emit *e, const GraphPlan *gp, int i)
+{
+    return gp->numbers_in[i].expr == NULL && gp->numbers_in[i].optimizer != NULL &&
+           module_find(e->m, DECL_optimizer, gp->numbers_in[i].optimizer) != NULL;
+}
+
+static const char **rates_name(Emit *e, const GraphPlan *gp, Names *fields)
+{
+    const char **rates = ARENA_ARRAY(e->arena, const char *, gp->nnumbers_in + 1);
+    int optimizers;
+    module_decls(e, DECL_optimizer, &optimizers);
+    for (int i = 0; i < gp->nnumbers_in && optimizers > 1; i++) {
+        if (is_rate(e, gp, i)) {
+            rates[i] =
+                names_take(fields, arena_printf(e->arena, "lr_%s", gp->numbers_in[i].optimizer));
+        }
+    }
+    return rates;
+}
+
 GraphText *graphs_name(Emit *e)
 {
     const Plan *p = e->plan;
@@ -37,6 +58,7 @@ GraphText *graphs_name(Emit *e)
             texts[g].value[i] = names_take(&fields, name);
         }
         texts[g].rate = shown_rate(e, gp) >= 0 ? names_take(&fields, "lr") : NULL;
+        texts[g].rates = rates_name(e, gp, &fields);
     }
     return texts;
 }
@@ -66,6 +88,11 @@ static void result_struct(Emit *e, const GraphPlan *gp, const GraphText *t)
     }
     if (t->rate != NULL) {
         ln(e, "double %s; /* learning rate */", t->rate);
+    }
+    for (int i = 0; i < gp->nnumbers_in; i++) {
+        if (t->rates[i] != NULL) {
+            ln(e, "double %s;", t->rates[i]);
+        }
     }
     ln_close(e, ";");
     ln_blank(e);
@@ -242,6 +269,9 @@ static void numbers_in(Emit *e, const HostText *h, const GraphPlan *gp, const Gr
             if (i == shown_rate(e, gp)) {
                 ln(e, "result.%s = %s;", t->rate, value);
                 value = arena_printf(e->arena, "result.%s", t->rate);
+            }
+            if (t->rates[i] != NULL) {
+                ln(e, "result.%s = %s;", t->rates[i], value);
             }
         }
         const char *bits =

@@ -20,6 +20,8 @@ typedef struct GraphText {
     const char *name;   /* of the function */
     const char **value; /* field of the result struct for each number out */
     const char *rate;   /* field of the learning rate used, NULL: none */
+    const char **
+        rates; /* for each number in: of several optimizers, field of the rate of each; else NULL */
 } GraphText;
 GraphText *graphs_name(Emit *e); /* parallel to plan->graphs */
 typedef struct HostText HostText;

@@ -523,6 +523,15 @@ static Node *rescaled(Scaling *s, Node *scale, double factor)
     return build_cast(&s->b, product, DT_f32);
 }
 
+static bool several_scalers(const Module *m)
+{
+    int n = 0;
+    for (int i = 0; i < m->ndecls; i++) {
+        n += m->decls[i]->kind == DECL_scaler && attrs_bool(&m->decls[i]->attrs, ATTR_enabled);
+    }
+    return n > 1;
+}
+
 static void update_scaler(Scaling *s, const Node *n, GradSet *set)
 {
     (void)set;
@@ -557,8 +566,12 @@ static void update_scaler(Scaling *s, const Node *n, GradSet *set)
     Node *next = where(s, bad, backed_off, where(s, full, grown, scale));
     set_state(s, scale_t, NULL, next);
     set_state(s, tracker_t, NULL, where(s, op2(s, OP_or, bad, full), zero, count));
-    if (scaler == s->flags.at[0].scaler) { /* the log shows one scale */
+    if (scaler ==
+        s->flags.at[0].scaler) { /* the bar and what is said of an overflow show one scale */
         host_result(s, "step.scale_next", next);
+    }
+    if (several_scalers(s->c->m)) {
+        host_result(s, arena_printf(s->c->arena, "step.scale.%s", scaler->name), scale);
     }
 }
 

@@ -216,6 +216,10 @@ static void put_last(const MpcRuntime *rt, RtJson *j)
             rt_json_null(j, number[i].name);
     rt_json_bool(j, "skipped", s->skipped);
     rt_json_int(j, "skips_in_row", rt->skips_in_row);
+    rt_json_open(j, "own");
+    for (int i = 0; i < s->n_own; i++)
+        rt_json_number(j, s->own[i].name, s->own[i].value);
+    rt_json_close(j);
     rt_json_close(j);
     const RtProgress *p = &rt->progress;
     rt_json_open(j, "progress");

@@ -268,6 +268,8 @@ void rt_log_values(MpcRun *r, const MpcValue *values, int n)
     number_or_null(j, "scale", s->has_scale, s->scale);
     rt_json_bool(j, "skipped", s->skipped);
     rt_json_number(j, "samples_per_s", samples_per_s);
+    for (int i = 0; i < s->n_own; i++)
+        rt_json_number(j, s->own[i].name, s->own[i].value);
     for (int i = 0; i < n; i++)
         if (strcmp(values[i].name, "loss") != 0)
             rt_json_number(j, values[i].name, values[i].value);
@@ -281,6 +283,8 @@ void rt_log_values(MpcRun *r, const MpcValue *values, int n)
         rt_scalar(r, "train", NULL, "grad_norm", s->grad_norm);
     if (s->has_scale)
         rt_scalar(r, "train", NULL, "scale", s->scale);
+    for (int i = 0; i < s->n_own; i++)
+        rt_scalar(r, "train", NULL, s->own[i].name, s->own[i].value);
     rt_scalar(r, "train", NULL, "samples_per_s", samples_per_s);
     for (int i = 0; i < n; i++)
         if (strcmp(values[i].name, "loss") != 0)

@@ -167,7 +167,7 @@ typedef struct Part {
 } Part;
 
 enum { RANK_loss, RANK_eta, RANK_count, RANK_values, RANK_lr, RANK_rate, RANK_scale, RANKS };
-enum { PARTS_MOST = RT_SHOWN_VALUES + RANKS };
+enum { PARTS_MOST = RT_SHOWN_VALUES + RT_STEP_VALUES + RANKS };
 
 static void part(Part *parts, int *n, int rank, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -178,6 +178,14 @@ static void part(Part *parts, int *n, int rank, const char *format, ...)
     vsnprintf(parts[*n].text, sizeof parts[*n].text, format, args);
     __builtin_va_end(args);
     parts[(*n)++].rank = rank;
+}
+
+static bool shows_own(const MpcStep *s, const char *prefix)
+{
+    bool shows = false;
+    for (int i = 0; i < s->n_own; i++)
+        shows = shows || !strncmp(s->own[i].name, prefix, strlen(prefix));
+    return shows;
 }
 
 static int bar_parts(const MpcRun *r, Part *parts)
@@ -192,9 +200,11 @@ static int bar_parts(const MpcRun *r, Part *parts)
         part(parts, &n, RANK_loss, "loss %s", short_number(a, shown_loss(p)));
     for (int i = 0; i < p->n_values; i++)
         part(parts, &n, RANK_values, "%s %s", p->name[i], short_number(a, p->value[i]));
-    if (s->has_lr)
+    for (int i = 0; i < s->n_own; i++)
+        part(parts, &n, RANK_lr, "%s %.3g", s->own[i].name, s->own[i].value);
+    if (s->has_lr && !shows_own(s, "lr/"))
         part(parts, &n, RANK_lr, "lr %.1e", s->lr);
-    if (s->has_scale)
+    if (s->has_scale && !shows_own(s, "scale/"))
         part(parts, &n, RANK_scale, "scale %.6g", s->scale);
     if (seconds > 0)
         part(parts, &n, RANK_rate, "%s samples/s",
@@ -286,9 +296,11 @@ static void print_line(MpcRun *r)
         add(&l, " loss=%s", short_number(a, shown_loss(p)));
     for (int i = 0; i < p->n_values; i++)
         add(&l, " %s=%s", p->name[i], short_number(a, p->value[i]));
-    if (s->has_lr)
+    for (int i = 0; i < s->n_own; i++)
+        add(&l, " %s=%s", s->own[i].name, rt_number(a, s->own[i].value));
+    if (s->has_lr && !shows_own(s, "lr/"))
         add(&l, " lr=%s", rt_number(a, s->lr));
-    if (s->has_scale)
+    if (s->has_scale && !shows_own(s, "scale/"))
         add(&l, " scale=%s", rt_number(a, s->scale));
     if (r->skips)
         add(&l, " skips=%" PRId64, r->skips);

@@ -493,6 +493,15 @@ static void set_last(MpcRun *r)
     s->has_scale = number_of(r, last, "scale", &s->scale);
     s->skipped = need_bool(r, last, "skipped");
     rt->skips_in_row = (int)need_int(r, last, "skips_in_row", 0);
+    need_object(r, last, "own");
+    json_t *own = json_object_get(last, "own");
+    s->own = rt->own;
+    for (void *at = json_object_iter(own); at; at = json_object_iter_next(own, at)) {
+        const char *name = json_object_iter_key(at);
+        double value = need_number(r, own, name);
+        if (s->n_own < RT_STEP_VALUES)
+            rt->own[s->n_own++] = (MpcValue){rt_copy_text(name), value};
+    }
     const json_t *done = need_object(r, rt->resume->host, "progress");
     RtProgress *p = &rt->progress;
     p->batches_done = need_int(r, done, "batches", 0);

@@ -77,6 +77,8 @@ typedef struct RtSaves {
 typedef struct RtReport RtReport;
 typedef struct RtResume RtResume; /* the checkpoint that is continued from */
 
+enum { RT_STEP_VALUES = 16 }; /* of several optimizers and scalers */
+
 struct MpcRuntime {
     RtOptions options;
     RtPool *pool;
@@ -102,7 +104,8 @@ struct MpcRuntime {
     RtSaves saves;
     RtResume *resume;
     bool has_last;
-    MpcStep last;
+    MpcStep last; /* whose own values are these */
+    MpcValue own[RT_STEP_VALUES];
     int64_t log_samples; /* state of progress at the last record */
     double log_training;
     int64_t batch_samples; /* handed out since mpc_step_done */

@@ -203,13 +203,31 @@ static void check_skips(MpcRun *r, const MpcStep *s)
              rt->skips_in_row, (long long)r->step, rt_number(number, s->scale), where);
 }
 
+/* Optimizers may step in turn: what this update does not say stays. */
+static void keep_last(MpcRuntime *rt, const MpcStep *s)
+{
+    int n = rt->last.n_own;
+    for (int i = 0; i < s->n_own; i++) {
+        int at = 0;
+        while (at < n && strcmp(rt->own[at].name, s->own[i].name) != 0)
+            at++;
+        if (at < n)
+            rt->own[at].value = s->own[i].value;
+        else if (n < RT_STEP_VALUES)
+            rt->own[n++] = s->own[i];
+    }
+    rt->last = *s;
+    rt->last.own = rt->own;
+    rt->last.n_own = n;
+}
+
 void mpc_step_done(MpcRun *r, const MpcStep *s)
 {
     MpcRuntime *rt = r->rt;
     RtProgress *p = &rt->progress;
     if (rt->first_step < 0)
         rt->first_step = rt_seconds() - rt->started - rt->data_seconds;
-    rt->last = *s;
+    keep_last(rt, s);
     r->step++;
     if (s->skipped) {
         r->skips++;

@@ -429,6 +429,11 @@ int64_t mpc_count(const MpcRun *r, int set); /* samples of a set */
 
 /* ---- 5. Steps, logs, evaluation, files ----------------------------------------------------------------- */
 
+typedef struct MpcValue {
+    const char *name;
+    double value;
+} MpcValue;
+
 /* What one update came to. Called once after each, with has_X false for what the program does not have. */
 typedef struct MpcStep {
     int64_t samples; /* since the last call */
@@ -440,16 +445,15 @@ typedef struct MpcStep {
     const char *tensor,
         *op; /* skipped: the first gradient that is not finite and the op that made it, or NULL */
     int line;
+    /* of several optimizers the rate of each, "lr/NAME", and of several scalers "scale/NAME"; what is not said
+     * stays as the last update that said it left it */
+    int n_own;
+    const MpcValue *own;
 } MpcStep;
 
 /* Counts the step, logs an overflow, moves progress, stops the run on a loss that is not finite though the
  * update was made, or on max_skips; keeps the values for mpc_log_step. */
 void mpc_step_done(MpcRun *r, const MpcStep *s);
-
-typedef struct MpcValue {
-    const char *name;
-    double value;
-} MpcValue;
 
 /* log(a, b): a `step` record of the last step's values and these; one called loss replaces the step's own. */
 void mpc_log_step(MpcRun *r, const MpcValue *values, int n);

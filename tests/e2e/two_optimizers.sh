@@ -39,7 +39,12 @@ s/( *)(.)_loss\.backward\(\)/\1scaler.scale(\2_loss).backward()\n\1scaler.unscal
 s/(opt_.)\.step\(\)/scaler.step(\1)/
 s/^( *)log[(]/\1scaler.update()\n\1log(/
 s/(fake|answer) *= (.*)/with autocast(f16) { \1 = \2 }/'
-trained f16 3 "$scaled"
+two_scalers='s/^scaler = GradScaler\(\)/&\nother = GradScaler(init_scale = 1024.0)/
+s/scaler([.][a-z]+\((g_loss|opt_g)\))/other\1/g
+s/scaler[.]update[(][)]/&; other.update()/'
+trained f16 3 "$scaled"$'\n'"$two_scalers"
+[[ $(field 'scale\/scaler' step "$tmp/f16_run" | tail -n 1) == 65536 ]] || fail "the log does not show scaler's scale"
+[[ $(field 'scale\/other' step "$tmp/f16_run" | tail -n 1) == 1024 ]] || fail "the log does not show other's scale"
 close d_loss "$tmp/f16_run" 1.387990 2e-3
 close g_loss "$tmp/f16_run" 0.709352 2e-3
 
@@ -54,4 +59,6 @@ trained two 2 "$scaled"
 [[ $(field scale step "$tmp/one_run" | tail -n 1) == 8192 ]] || fail "4 batches with an overflow halve the scale 4 times: \
 $(field scale step "$tmp/one_run" | tr '\n' ' ')"
 [[ $(field lr step "$tmp/one_run" | tail -n 1) == 0.00125 ]] || fail "the skip of one optimizer holds the schedule of the other"
+[[ $(field 'lr\/opt_d' step "$tmp/one_run" | tail -n 1) == 0.00125 ]] || fail "the log does not show opt_d's rate"
+[[ $(field 'lr\/opt_g' step "$tmp/one_run" | tail -n 1) == 0.01 ]] || fail "the log does not show opt_g's rate"
 finish

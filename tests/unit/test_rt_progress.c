@@ -117,6 +117,14 @@ static void bars_fit(void **state)
         assert_true(columns < 110 || (strstr(text, "50/100") && strstr(text, "accuracy 0.500") &&
                                       strstr(text, "scale 65536") && strstr(text, "samples/s")));
     }
+    /* several optimizers: the rate of each instead */
+    static const MpcValue own[] = {{"lr/g", 0.25}, {"lr/d", 0.5}};
+    rt.last.own = own;
+    rt.last.n_own = 2;
+    p->columns = 160;
+    rt_progress_bar(&run, text, sizeof text);
+    assert_true(strstr(text, "  lr/g 0.25  lr/d 0.5  scale 65536"));
+    assert_null(strstr(text, "lr 2"));
 }
 
 int main(void)
