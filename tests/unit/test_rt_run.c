@@ -319,7 +319,8 @@ static void whole_run(void **state)
     assert_int_equal(events(&log, "save"), 2); /* the best one is the first, then the final model */
     const cJSON *s = find(&log, "step", 8), *e = find(&log, "eval", 1), *end = find(&log, "end", 0);
     assert_true(number(s, "step") == 9 && number(s, "epoch") == 2 && number(s, "lr") == 0.5);
-    assert_true(number(s, "lr/a") == 7.5 && number(s, "lr/b") == 0.25); /* as the last of each left it */
+    assert_true(number(s, "lr/a") == 7.5 &&
+                number(s, "lr/b") == 0.25); /* as the last of each left it */
     assert_true(number(s, "loss") == 1.0 / 9 && number(s, "scale") == 1024 &&
                 number(s, "extra") == 2);
     assert_true(cJSON_IsNull(cJSON_GetObjectItem(s, "grad_norm")) &&
