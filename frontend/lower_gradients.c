@@ -205,6 +205,20 @@ static uint64_t left_over(const Gradients *g)
     return g->reached & ~g->zeroed & ~g->first;
 }
 
+/* Gradients of several losses are one sum for other graphs: none is weighted, forgotten or of another scale. */
+static bool kept_alike(const Gradients *g)
+{
+    const Run *run = g->run;
+    bool alike = !g->average && (run->scalers.n == 0 || run->scalers.n == run->chains);
+    for (int i = 1; i < run->scalers.n; i++) {
+        alike = alike && str_eq(run->scalers.at[i], run->scalers.at[0]);
+    }
+    for (const Node *n = run->token; n != NULL && n->op != OP_backward; n = n->in[0]) {
+        alike = alike && n->op == OP_more_gradients;
+    }
+    return alike;
+}
+
 /* The chain of another graph goes on in this one. */
 static bool borrow(Lower *l, Call *c, Gradients *from)
 {
@@ -223,9 +237,13 @@ static bool borrow(Lower *l, Call *c, Gradients *from)
         lower_note(l, from->made, "they are made here");
         return false;
     }
-    if (from->run->chains > 1) {
-        lower_error(l, from->made, "these gradients follow others in the same run of statements");
-        lower_note(l, c->loc, "only the first are kept for a statement in another block");
+    if (from->run->chains > 1 && !kept_alike(from)) {
+        lower_error(
+            l, from->made,
+            "these gradients follow others in the same run of statements, and some are averaged, "
+            "cleared, used by a step, or of another scale");
+        lower_note(l, c->loc,
+                   "a statement in another block takes both; add the losses for one backward");
         return false;
     }
     if (run_open(l, c->loc) == NULL) {

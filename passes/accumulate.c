@@ -59,6 +59,20 @@ static void keep_param(PassCtx *c, Kept *kept, const char *name, Loc loc)
     vec_push(c->scratch, &kept->params, param);
 }
 
+static void keep_set(PassCtx *c, Kept *kept, const Node *set, Loc loc)
+{
+    while (set->op != OP_gradients && set->op != OP_backward) {
+        if (set->op == OP_more_gradients) {
+            keep_set(c, kept, set->in[1], loc);
+        }
+        set = set->in[0];
+    }
+    const Attr *params = attrs_find(&set->attrs, ATTR_params);
+    for (int k = 0; params != NULL && k < params->strs.n; k++) {
+        keep_param(c, kept, params->strs.v[k], loc);
+    }
+}
+
 /* The gradients that an accumulate adds. */
 static void find_kept(PassCtx *c, const Graph *g, Kept *kept)
 {
@@ -67,14 +81,7 @@ static void find_kept(PassCtx *c, const Graph *g, Kept *kept)
         if (n->op != OP_accumulate) {
             continue;
         }
-        const Node *set = n->in[0];
-        while (set->op != OP_gradients && set->op != OP_backward) {
-            set = set->in[0];
-        }
-        const Attr *params = attrs_find(&set->attrs, ATTR_params);
-        for (int k = 0; params != NULL && k < params->strs.n; k++) {
-            keep_param(c, kept, params->strs.v[k], n->loc);
-        }
+        keep_set(c, kept, n->in[0], n->loc);
         if (n->nin > 2) {
             kept->weight = keep(c, ACCUMULATED_WEIGHT, TENSOR_grad, DT_f32, &no_dims, n->loc);
         }

@@ -34,6 +34,15 @@ trained f32 3 ''
 close d_loss "$tmp/f32_run" 1.387990 2e-6
 close g_loss "$tmp/f32_run" 0.709352 2e-6
 
+# Both accumulate over two batches and step in a block of their own: as one backward of the sum of the losses does.
+window='s/batch in loader/i, batch in enumerate(loader/; s/32\) \{/32)) {/; /zero_grad|clip_grad|opt_d.step/d
+s/^( *)opt_g[.]step.*/\1if i % 2 == 1 {\nopt_d.step()\nopt_g.step()\nopt_d.zero_grad()\nopt_g.zero_grad()\n}/
+s/discriminator\(fake\)$/square(fake[:, 0])/'
+trained window 2 "$window"
+trained sum 2 "$window"$'\n''/d_loss[.]backward/d; s/g_loss[.]backward/(d_loss + g_loss).backward/'
+same_weights "$tmp/window_run" "$tmp/sum_run" "two backwards in a window, and one of the sum"
+cmp -s "$tmp/window_run/model.safetensors" "$tmp/f32_run/model.safetensors" && fail "a window is no window"
+
 scaled='s/^opt_d /scaler = GradScaler()\nopt_d /
 s/( *)(.)_loss\.backward\(\)/\1scaler.scale(\2_loss).backward()\n\1scaler.unscale(opt_\2)/
 s/(opt_.)\.step\(\)/scaler.step(\1)/
