@@ -310,6 +310,27 @@ static void verify_named(Verify *v, const Decl *d, AttrId id, DeclKind kind)
     }
 }
 
+/* An average of each of its parameters, of the same shape, and the count of its updates. */
+static void verify_ema(Verify *v, const Decl *d)
+{
+    const Attr *params = attrs_find(&d->attrs, ATTR_params);
+    for (int i = 0; params != NULL && i < params->strs.n; i++) {
+        const Tensor *t = module_find_tensor(v->m, params->strs.v[i]);
+        const Tensor *average = module_find_tensor(
+            v->m, arena_printf(v->m->arena, "%s.%s", d->name, params->strs.v[i]));
+        if (t == NULL || average == NULL || !str_eq(average->of, t->name) ||
+            !dims_equal(&t->dims, &average->dims)) {
+            verify_fail(v, d->loc, "ema %s: no tensor is the average of '%s'", d->name,
+                        params->strs.v[i]);
+        }
+    }
+    const Tensor *updates =
+        module_find_tensor(v->m, arena_printf(v->m->arena, "%s.updates", d->name));
+    if (updates == NULL || updates->dtype != DT_i64 || updates->dims.rank != 0) {
+        verify_fail(v, d->loc, "ema %s: no tensor counts its updates", d->name);
+    }
+}
+
 static void verify_decl(Verify *v, const Decl *d)
 {
     if (d->kind >= DECL_COUNT || d->name == NULL) {
@@ -325,6 +346,9 @@ static void verify_decl(Verify *v, const Decl *d)
             verify_fail(v, d->loc, "%s %s: no %s is given", decl_name[d->kind], d->name,
                         attr_info[*id].name);
         }
+    }
+    if (d->kind == DECL_ema) {
+        verify_ema(v, d);
     }
     HostType type;
     if (d->kind == DECL_option && !option_type(d, &type)) {
