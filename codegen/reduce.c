@@ -279,13 +279,25 @@ static bool *summed(const Columns *c)
     return is;
 }
 
+/* Does a load change where a sum goes on? What is the same for all of a column says nothing about the order: it may
+ * stand in another kernel just as well, which would then add differently. */
+static bool varies_within(const Columns *c, const Scalar *load)
+{
+    for (int axis = c->kept; axis < c->rank; axis++) {
+        if (!dim_equal(load->at.stride[axis], dim_of(0))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Loops along the last kept axis, with an accumulator a column, unless only the reduced axis is contiguous. */
 static bool runs_along_columns(const Columns *c)
 {
     bool columns = false, reduced = false, *is = summed(c);
     for (int s = 0; s < c->u->k.nscalars; s++) {
         const Scalar *v = &c->u->k.scalars[s];
-        if (v->kind == SC_load && is[s]) {
+        if (v->kind == SC_load && is[s] && varies_within(c, v)) {
             columns |= dim_equal(v->at.stride[c->kept - 1], dim_of(1));
             reduced |= dim_equal(v->at.stride[c->rank - 1], dim_of(1));
         }

@@ -164,13 +164,24 @@ static void columns(Columns *c)
     ln_close(e, "");
 }
 
+/* As for the CPU (reduce.c): what is the same for all of a column says nothing about the order. */
+static bool varies_within(const Columns *c, const Scalar *load)
+{
+    for (int axis = c->kept; axis < c->rank; axis++) {
+        if (!dim_equal(load->at.stride[axis], dim_of(0))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Elements that lie side by side are of different columns. */
 static bool run_along_columns(const Columns *c)
 {
     bool across = false, along = false;
     for (int s = 0; s < c->u->k.nscalars; s++) {
         const Scalar *v = scalar(c, s);
-        if (v->kind == SC_load && c->wanted[s] && c->b.stage[s] == 0) {
+        if (v->kind == SC_load && c->wanted[s] && c->b.stage[s] == 0 && varies_within(c, v)) {
             across |= dim_equal(v->at.stride[c->kept - 1], dim_of(1));
             along |= dim_equal(v->at.stride[c->rank - 1], dim_of(1));
         }

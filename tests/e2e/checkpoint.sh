@@ -36,6 +36,16 @@ for precision in f32 fp16; do
     (($(number arena least.$precision.plan) <= most)) || fail "$precision: more than $most bytes"
     same_weights run.plain.$precision run.least.$precision "$precision, in $most bytes and in $kept"
 done
+# With convolutions: the sums of a norm stand in other kernels then, and are taken in the same order.
+cnn() {
+    quietly "$mpc" "$examples/digits_cnn.mpt" --precision=f32 -O0 --cpu=generic -o "$@"
+    quietly "./$1" --seed 3 --threads 2 --max-steps 4 --log none --out "run.$1"
+}
+"$mpc" "$examples/digits_cnn.mpt" --precision=f32 --cpu=generic --plan >cnn.plan
+cnn cnn
+cnn cnn_again --memory=$(($(number arena cnn.plan) - 1))
+same_weights run.cnn run.cnn_again "a convolutional network in less memory"
+
 ./least.fp16 --plan >said
 grep "$again .* ops    so that the arena fits" said >/dev/null || fail "the program's plan does not say why ops are recomputed"
 "$mpc" plain.mpt --precision=f32 --cpu=generic --memory=1GiB --plan | sed 1d >wide.plan
