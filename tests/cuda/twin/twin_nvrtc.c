@@ -178,9 +178,15 @@ Result nvrtcCompileProgram(Program *p, int n, const char *const *options)
     snprintf(object, sizeof object, "%s/kernels.so", folder);
     snprintf(log, sizeof log, "%s/log", folder);
     snprintf(includes, sizeof includes, "-I%s", folder);
-    static const char *const fixed[] = {
-        "-std=gnu17",         "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno",
-        "-fno-trapping-math", "-w"};
+    static const char *const fixed[] = {"-std=gnu17",
+                                        "-O2",
+                                        "-march=native",
+                                        "-fPIC",
+                                        "-shared",
+                                        "-ffp-contract=off",
+                                        "-fno-math-errno",
+                                        "-fno-trapping-math",
+                                        "-w"};
     argv[argc++] = cc && cc[0] ? cc : "cc";
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         argv[argc++] = fixed[i];
