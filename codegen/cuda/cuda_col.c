@@ -153,10 +153,9 @@ static void columns(Columns *c)
         const Scalar *v = scalar(c, s);
         const char *total = names_take(&c->b.names, body_name(&c->b, s));
         ln(e, "%s %s = %s[0][mpc_lane()];", wide_ctype(v->dtype), total, c->acc[s]);
-        ln(e, "for (int w = 1; w < %d; w++)", warps);
-        ln_in(e, "{");
+        ln_in(e, "for (int w = 1; w < %d; w++)", warps);
         reduce_add(&c->b, v, total, arena_printf(e->arena, "%s[w][mpc_lane()]", c->acc[s]));
-        ln_close(e, "");
+        ln_out(e);
         const char *text = reduce_finish(&c->b, v, total, c->count, false);
         body_set(&c->b, s, text == total ? total : arena_printf(e->arena, "(%s)", text));
     }

@@ -51,9 +51,20 @@ typedef struct Contraction {
     Unit *u;
     Body b;
     const TileKind *tile;
+    bool stages;           /* two tiles of each operand */
     const char *type;      /* of indices */
     const char *m, *n, *k; /* lengths */
 } Contraction;
+
+/* One operand. */
+typedef struct Side {
+    const char *name, *index, *length; /* "a", "i", "B" */
+    int along, sum, s;                 /* axes; scalar */
+    const Scalar *load;                /* of a matrix, below casts; or NULL */
+    bool k_first;                      /* neighbours in memory follow each other along k */
+    int run;                           /* elements that are read at a time */
+    bool async; /* they go to shared memory as they are, while the tile before is multiplied */
+} Side;
 
 /* ---- which tile ------------------------------------------------------------------------------------- */
 
@@ -112,10 +123,19 @@ static void open_tile(Contraction *c)
 
 /* ---- one operand's tile ------------------------------------------------------------------------------ */
 
-/* Neighbours in memory follow each other along k rather than along u. */
-static bool runs_along_k(const Contraction *c, int s, int along, int sum)
+/* The load behind the operand's casts; NULL: it is computed, or read through a window. */
+static const Scalar *plain_load(const Kernel *k, int s)
 {
-    const Kernel *k = &c->u->k;
+    const Scalar *v = &k->scalars[s];
+    while (v->kind == SC_cast) {
+        v = &k->scalars[v->in[0]];
+    }
+    return v->kind == SC_load && v->at.window == NULL && v->at.index < 0 ? v : NULL;
+}
+
+/* Neighbours in memory follow each other along k rather than along u. */
+static bool runs_along_k(const Kernel *k, int s, int along)
+{
     const Scalar *v = &k->scalars[s];
     while (v->kind == SC_cast || v->kind == SC_op) {
         v = &k->scalars[v->in[0]];
@@ -125,8 +145,41 @@ static bool runs_along_k(const Contraction *c, int s, int along, int sum)
         const WindowPart *last = &w->u[w->nu - 1];
         return last->stride != 1 && last->col == 0;
     }
-    (void)sum;
     return v->kind != SC_load || !dim_equal(v->at.stride[along], dim_of(1));
+}
+
+/* `run` elements along the axis, from a multiple of it on, are one piece of memory that begins at a multiple of its size
+ * and lies within the matrix or without. */
+static bool is_run(const Kernel *k, const Scalar *v, int axis, int run)
+{
+    bool fits = v != NULL && dim_equal(v->at.stride[axis], dim_of(1)) &&
+                cuda_divides(k->space.d[axis], run) && cuda_divides(v->at.offset, run);
+    for (int i = 0; i < k->space.rank && fits; i++) {
+        fits = i == axis || cuda_divides(v->at.stride[i], run);
+    }
+    return fits;
+}
+
+static Side side_of(const Contraction *c, bool is_a)
+{
+    const Kernel *k = &c->u->k;
+    int at = k->nbatch;
+    Side d = {.name = is_a ? "a" : "b",
+              .index = is_a ? "i" : "j",
+              .length = is_a ? c->m : c->n,
+              .along = is_a ? at : at + 1,
+              .sum = at + 2,
+              .s = is_a ? k->a : k->b,
+              .run = 1};
+    d.k_first = runs_along_k(k, d.s, d.along);
+    d.load = plain_load(k, d.s);
+    int run = 16 / dtype_info[c->tile->dtype].bytes;
+    if (is_run(k, d.load, d.k_first ? d.sum : d.along, run)) {
+        d.run = run;
+        d.async = d.k_first == c->tile->k_inner && d.load->dtype == c->tile->dtype &&
+                  &k->scalars[d.s] == d.load;
+    }
+    return d;
 }
 
 /* Adds up what the parts of an index mean in memory, in rows and in columns. */
@@ -215,65 +268,165 @@ static void window_element(Contraction *c, const Scalar *v, const char *u, const
     ln_out(e);
 }
 
-static void operand_tile(Contraction *c, bool is_a)
+/* The element's value, as the tile has it. */
+static void element(Contraction *c, const Side *d)
+{
+    Body *b = &c->b;
+    const Scalar *v = &c->u->k.scalars[d->s];
+    if (v->kind == SC_load && v->at.window != NULL) {
+        window_element(c, v, d->index, "k");
+        return;
+    }
+    body_root(b, d->s, c->tile->dtype != DT_f32);
+    body_emit(b, 2);
+    ln(c->e, "value = %s;", body_memory(b, d->s, c->tile->dtype));
+}
+
+/* A run's values: read at once, cast one by one. */
+static void run_elements(Contraction *c, const Side *d)
 {
     Emit *e = c->e;
-    const Kernel *kernel = &c->u->k;
-    int at = kernel->nbatch, along = is_a ? at : at + 1, sum = at + 2,
-        s = is_a ? kernel->a : kernel->b;
-    const TileKind *tile = c->tile;
-    bool k_first = runs_along_k(c, s, along, sum);
-    const char *index = is_a ? "i" : "j", *length = is_a ? c->m : c->n;
-    ln(e, "MPC_UNROLL");
-    ln_open(e, "for (int e = 0; e < %d; e++)", tile->elements);
-    ln(e, "const int at = e * %d + mpc_thread(), u = at %s, q = at %s;", tile->threads,
-       k_first ? arena_printf(e->arena, "/ %d", tile->k) : "% MPC_TILE",
-       k_first ? arena_printf(e->arena, "%% %d", tile->k) : "/ MPC_TILE");
-    ln(e, "const %s %s = %s0 + u, k = k0 + q;", c->type, index, index);
-    ln(e, "%s value = 0;", memory_ctype(tile->dtype));
-    ln_blank(e);
-    ln_open(e, "if (%s < %s && k < %s)", index, length, c->k);
     Body *b = &c->b;
-    b->axis[along] = b->letter[along] = index;
-    b->axis[sum] = b->letter[sum] = "k";
-    b->depth_of[along] = b->depth_of[sum] = 2;
-    const Scalar *v = &kernel->scalars[s];
-    if (v->kind == SC_load && v->at.window != NULL) {
-        window_element(c, v, index, "k");
-    } else {
-        body_depths(b);
-        body_root(b, s, tile->dtype != DT_f32);
-        body_emit(b, 2);
-        ln(e, "value = %s;", body_memory(b, s, tile->dtype));
-        body_forget(b, 0);
+    int bytes = dtype_info[d->load->dtype].bytes;
+    const char *from = body_element(b, &d->load->at);
+    if (&c->u->k.scalars[d->s] == d->load && d->load->dtype == c->tile->dtype) {
+        ln(e, "mpc_read_run(value, &%s, %d, %d, %d);", from, bytes, d->run, d->run);
+        return;
     }
+    int load = (int)(d->load - c->u->k.scalars);
+    const char *name = names_take(
+        &b->names, arena_printf(e->arena, "%s_in", unit_pointer(c->u, d->load->at.operand)));
+    ln(e, "%s %s[%d];", memory_ctype(d->load->dtype), name, d->run);
+    ln(e, "mpc_read_run(%s, &%s, %d, %d, %d);", name, from, bytes, d->run, d->run);
+    ln(e, "MPC_UNROLL");
+    ln_open(e, "for (int r = 0; r < %d; r++)", d->run);
+    b->place[load] = arena_printf(e->arena, "%s[r]", name);
+    body_root(b, d->s, c->tile->dtype != DT_f32);
+    body_emit(b, 2);
+    ln(e, "value[r] = %s;", body_memory(b, d->s, c->tile->dtype));
+    b->place[load] = NULL;
     ln_close(e, "");
-    ln(e, tile->k_inner ? "%s_tile[u][q] = value;" : "%s_tile[q][u] = value;", is_a ? "a" : "b");
+}
+
+static const char *tile_place(Contraction *c, const Side *d, const char *u, const char *q)
+{
+    bool k_inner = c->tile->k_inner;
+    return arena_printf(c->e->arena, "%s_tile%s[%s][%s]", d->name, c->stages ? "[stage]" : "",
+                        k_inner ? u : q, k_inner ? q : u);
+}
+
+static void store_run(Contraction *c, const Side *d)
+{
+    int bytes = dtype_info[c->tile->dtype].bytes;
+    if (d->k_first == c->tile->k_inner) {
+        ln(c->e, "mpc_write_run(&%s, value, %d, %d, %d);", tile_place(c, d, "u", "q"), bytes,
+           d->run, d->run);
+        return;
+    }
+    ln(c->e, "MPC_UNROLL");
+    ln_in(c->e, "for (int r = 0; r < %d; r++)", d->run);
+    ln(c->e, "%s = value[r];",
+       d->k_first ? tile_place(c, d, "u", "q + r") : tile_place(c, d, "u + r", "q"));
+    ln_out(c->e);
+}
+
+static void operand_tile(Contraction *c, const Side *d)
+{
+    Emit *e = c->e;
+    Body *b = &c->b;
+    const TileKind *t = c->tile;
+    int width = (d->k_first ? t->k : 64) / d->run; /* runs along the contiguous axis */
+    const char *first = d->run == 1 ? arena_printf(e->arena, "%% %d", width)
+                                    : arena_printf(e->arena, "%% %d * %d", width, d->run);
+    const char *rest = arena_printf(e->arena, "/ %d", width);
+    b->axis[d->along] = b->letter[d->along] = d->index;
+    b->axis[d->sum] = b->letter[d->sum] = "k";
+    b->depth_of[d->along] = b->depth_of[d->sum] = 2;
+    body_depths(b);
+    ln(e, "MPC_UNROLL");
+    ln_open(e, "for (int e = 0; e < %d; e++)", t->elements / d->run);
+    ln(e, "const int at = e * %d + mpc_thread(), u = at %s, q = at %s;", t->threads,
+       d->k_first ? rest : first, d->k_first ? first : rest);
+    ln(e, "const %s %s = %s0 + u, k = k0 + q;", c->type, d->index, d->index);
+    const char *there = arena_printf(e->arena, "%s < %s && k < %s", d->index, d->length, c->k);
+    if (d->async) {
+        ln_blank(e);
+        ln(e, "mpc_copy_async(&%s, &%s, %s);", tile_place(c, d, "u", "q"),
+           body_element(b, &d->load->at), there);
+    } else {
+        ln(e, d->run > 1 ? "%s value[%d] = {0};" : "%s value = 0;", memory_ctype(t->dtype), d->run);
+        ln_blank(e);
+        ln_open(e, "if (%s)", there);
+        if (d->run > 1) {
+            run_elements(c, d);
+        } else {
+            element(c, d);
+        }
+        ln_close(e, "");
+        if (d->run > 1) {
+            store_run(c, d);
+        } else {
+            ln(e, "%s = value;", tile_place(c, d, "u", "q"));
+        }
+    }
+    body_forget(b, 0);
     ln_close(e, "");
 }
 
 /* ---- the kernel --------------------------------------------------------------------------------------- */
 
+static void declare_tile(Contraction *c, const Side *d)
+{
+    const TileKind *t = c->tile;
+    const char *stages = c->stages ? "[2]" : "", *type = memory_ctype(t->dtype);
+    if (t->k_inner) {
+        ln(c->e, "MPC_SHARED %s %s_tile%s[MPC_TILE][MPC_%s_ROW];", type, d->name, stages, t->macro);
+    } else {
+        ln(c->e, "MPC_SHARED %s %s_tile%s[MPC_%s_K][MPC_%s_ROW];", type, d->name, stages, t->macro,
+           t->macro);
+    }
+}
+
+static void multiply(Contraction *c)
+{
+    const TileKind *t = c->tile;
+    const char *stage = c->stages ? "[!stage]" : "";
+    ln(c->e, "mpc_%s_tile%s%s(acc, a_tile%s, b_tile%s);", t->name, t->k_inner ? "_" : "",
+       t->k_inner ? dtype_info[t->dtype].name : "", stage, stage);
+}
+
 static void products(Contraction *c)
 {
     Emit *e = c->e;
     const TileKind *t = c->tile;
-    for (int side = 0; side < 2; side++) {
-        const char *name = side == 0 ? "a" : "b", *type = memory_ctype(t->dtype);
-        if (t->k_inner) {
-            ln(e, "MPC_SHARED %s %s_tile[MPC_TILE][MPC_%s_ROW];", type, name, t->macro);
-        } else {
-            ln(e, "MPC_SHARED %s %s_tile[MPC_%s_K][MPC_%s_ROW];", type, name, t->macro, t->macro);
-        }
-    }
+    const Side a = side_of(c, true), b = side_of(c, false);
+    c->stages = a.async || b.async;
+    declare_tile(c, &a);
+    declare_tile(c, &b);
     ln(e, "float acc[MPC_%s_OWN] = {0};", t->macro);
     ln_blank(e);
-    ln_open(e, "for (%s k0 = 0; k0 < %s; k0 += MPC_%s_K)", c->type, c->k, t->macro);
-    operand_tile(c, true);
-    operand_tile(c, false);
-    ln(e, "mpc_barrier();");
-    ln(e, t->k_inner ? "mpc_%s_tile_%s(acc, a_tile, b_tile);" : "mpc_%s_tile(acc, a_tile, b_tile);",
-       t->name, dtype_info[t->dtype].name);
+    if (!c->stages) {
+        ln_open(e, "for (%s k0 = 0; k0 < %s; k0 += MPC_%s_K)", c->type, c->k, t->macro);
+        operand_tile(c, &a);
+        operand_tile(c, &b);
+        ln(e, "mpc_barrier();");
+        multiply(c);
+    } else { /* a tile is on its way while the one before is multiplied */
+        ln_open(e, "for (%s k0 = 0; k0 < %s + MPC_%s_K; k0 += MPC_%s_K)", c->type, c->k, t->macro,
+                t->macro);
+        ln(e, "const int stage = k0 / MPC_%s_K %% 2;", t->macro);
+        ln_blank(e);
+        ln_open(e, "if (k0 < %s)", c->k);
+        operand_tile(c, &a);
+        operand_tile(c, &b);
+        ln_close(e, "");
+        ln(e, "mpc_copy_commit();");
+        ln(e, "mpc_copy_wait(1);");
+        ln(e, "mpc_barrier();");
+        ln_in(e, "if (k0 > 0)");
+        multiply(c);
+        ln_out(e);
+    }
     ln(e, "mpc_barrier();");
     ln_close(e, "");
 }
