@@ -9,6 +9,7 @@
 # commit); -p the types (f32 bf16 fp16), -d the folder of the data. Without PyTorch its rows are missing; fp16
 # is left out of them too, as PyTorch's convolutions of fp16 on a CPU take seconds (-f runs them).
 set -euo pipefail
+export MPC_CACHE= # every compilation is a real one
 here=$(dirname "${BASH_SOURCE[0]}")
 : "${MPC:=$here/../build/release/bin/mpc}"
 rounds=5 steps=60 threads=$(nproc) types="f32 bf16 fp16" data=() peer_fp16=false

@@ -4,11 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 __extension__ typedef unsigned __int128 Wide;
@@ -17,6 +19,8 @@ typedef struct Head {
     char magic[8];
     uint64_t bytes, high, low; /* digest of what follows */
 } Head;
+
+enum { CACHE_BYTES = 256 << 20 };
 
 static const char magic[8] = "mpc\ncch1";
 
@@ -72,16 +76,28 @@ static void *read_file(const char *path, size_t *bytes)
     return data;
 }
 
-bool cache_key_file(CacheKey *k, const char *path)
+void cache_key_file(CacheKey *k, const char *path)
 {
     size_t bytes;
     void *data = read_file(path, &bytes);
     if (data == NULL) {
-        return false;
+        cache_key_text(k, NULL);
+        return;
     }
     cache_key_add(k, data, bytes);
     free(data);
-    return true;
+}
+
+void cache_key_files(CacheKey *k, const char *pattern)
+{
+    glob_t found;
+    if (glob(pattern, 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+            cache_key_text(k, strrchr(found.gl_pathv[i], '/'));
+            cache_key_file(k, found.gl_pathv[i]);
+        }
+    }
+    globfree(&found);
 }
 
 /* ---- files ----------------------------------------------------------------------------------------- */
@@ -117,6 +133,7 @@ void *cache_get(Arena *a, const CacheKey *k, size_t *bytes)
         cache_key_add(&sum, file + sizeof head, size - sizeof head);
         if (memcmp(head.magic, magic, sizeof magic) == 0 && head.bytes == size - sizeof head &&
             head.high == sum.high && head.low == sum.low) {
+            utimensat(AT_FDCWD, path_of(a, in, k), NULL, 0); /* taken just now */
             *bytes = (size_t)head.bytes;
             data = arena_alloc(a, *bytes + 1);
             memcpy(data, file + sizeof head, *bytes);
@@ -153,6 +170,42 @@ static bool write_whole(int fd, const void *data, size_t bytes)
     return true;
 }
 
+typedef struct Entry {
+    char *path;
+    time_t used;
+    off_t bytes;
+} Entry;
+
+static int older_first(const void *a, const void *b)
+{
+    const Entry *x = a, *y = b;
+    return (x->used > y->used) - (x->used < y->used);
+}
+
+/* Keeps the folder below its limit: the entries that were not taken for longest go. */
+static void tidy(Arena *a, const char *in)
+{
+    glob_t found;
+    off_t all = 0;
+    if (glob(arena_printf(a, "%s/*", in), 0, NULL, &found) == 0) {
+        Entry *entries = ARENA_ARRAY(a, Entry, found.gl_pathc + 1);
+        size_t n = 0;
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+            struct stat st;
+            if (stat(found.gl_pathv[i], &st) == 0 && S_ISREG(st.st_mode)) {
+                entries[n++] = (Entry){found.gl_pathv[i], st.st_mtime, st.st_size};
+                all += st.st_size;
+            }
+        }
+        qsort(entries, n, sizeof *entries, older_first);
+        for (size_t i = 0; i < n && all > CACHE_BYTES; i++) {
+            all -= entries[i].bytes;
+            unlink(entries[i].path);
+        }
+    }
+    globfree(&found);
+}
+
 void cache_put(Arena *a, const CacheKey *k, const void *data, size_t bytes)
 {
     const char *in = folder(a);
@@ -174,4 +227,15 @@ void cache_put(Arena *a, const CacheKey *k, const void *data, size_t bytes)
     if (!ok || rename(aside, path_of(a, in, k)) != 0) {
         unlink(aside);
     }
+    tidy(a, in);
+}
+
+void cache_put_file(Arena *a, const CacheKey *k, const char *path)
+{
+    size_t bytes;
+    void *data = path != NULL && folder(a) != NULL ? read_file(path, &bytes) : NULL;
+    if (data != NULL) {
+        cache_put(a, k, data, bytes);
+    }
+    free(data);
 }

@@ -1,26 +1,10 @@
 /* gpu.c: what was compiled before is taken from the cache; all else is compiled at once. */
 #include "driver/gpu.h"
 
-#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "driver/cache.h"
-
-/* Everything that the text may include. */
-static void add_headers(Arena *a, CacheKey *k, const char *include)
-{
-    static const char *const patterns[] = {"cuda/*", "abi/*"};
-    for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++) {
-        glob_t found;
-        if (glob(arena_printf(a, "%s/%s", include, patterns[p]), 0, NULL, &found) == 0) {
-            for (size_t i = 0; i < found.gl_pathc; i++) {
-                cache_key_file(k, found.gl_pathv[i]);
-            }
-        }
-        globfree(&found);
-    }
-}
 
 static CacheKey key_of(CacheKey k, const GpuImage *image)
 {
@@ -49,7 +33,8 @@ bool gpu_compile(Arena *a, const Nvrtc *n, const char *text, const char *name, c
     cache_key_text(&key, "kernels");
     cache_key_text(&key, nvrtc_identity(n));
     cache_key_text(&key, text);
-    add_headers(a, &key, include);
+    cache_key_files(&key, arena_printf(a, "%s/cuda/*", include));
+    cache_key_files(&key, arena_printf(a, "%s/abi/*", include));
     for (int i = 0; i < count; i++) {
         CacheKey own = key_of(key, &images[i]);
         if (!take(a, &own, &images[i])) {

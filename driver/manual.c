@@ -83,6 +83,12 @@ static void compiler(Text *t)
     text_puts(t, ".SH ENVIRONMENT\n");
     entry(t, "MPC_CC, CC", "the C compiler; otherwise the first of cc, gcc, clang");
     entry(t, "MPC_CFLAGS", "further flags of it");
+    entry(t, "MPC_CACHE",
+          "the folder in which compiled programs and kernels are kept, at most 256 MiB (default: "
+          "mpc in "
+          "$XDG_CACHE_HOME or ~/.cache); empty: none are kept");
+    entry(t, "MPC_NVRTC_LIB",
+          "NVIDIA's compiler of kernels, libnvrtc.so.12 or 13, for --target=cuda");
     text_puts(t, ".SH \"EXIT STATUS\"\n");
     entry(t, "0", "done");
     entry(t, "1", "the program could not be made; of mpc fmt --check: a file differs");

@@ -65,7 +65,8 @@ void options_help(Arena *a)
         }
     }
     puts("\nThe C compiler is $MPC_CC, $CC, or the first of cc, gcc, clang; $MPC_CFLAGS\n"
-         "are further flags of it.\n"
+         "are further flags of it. What was compiled before is kept in $MPC_CACHE (default\n"
+         "~/.cache/mpc; MPC_CACHE= keeps nothing).\n"
          "Exit status: 0 done, 1 the program could not be made, 2 wrong usage or an error in the "
          "file.");
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "codegen/codegen.h"
+#include "driver/cache.h"
 #include "ir/base/strutil.h"
 #include "ir/base/text.h"
 #include "ir/base/vec.h"
@@ -62,11 +63,12 @@ static bool find_lib(Toolchain *t)
     return true;
 }
 
-static bool in_path(const char *name)
+/* Where a command lies; NULL: nowhere. */
+static const char *in_path(Arena *a, const char *name)
 {
     const char *path = getenv("PATH");
     if (strchr(name, '/') != NULL) {
-        return access(name, X_OK) == 0;
+        return access(name, X_OK) == 0 ? name : NULL;
     }
     for (const char *at = path != NULL ? path : ""; *at != 0;) {
         size_t n = strcspn(at, ":");
@@ -74,11 +76,11 @@ static bool in_path(const char *name)
         snprintf(file, sizeof file, "%.*s%s%s", (int)n, at, n > 0 ? "/" : "", name);
         struct stat st;
         if (access(file, X_OK) == 0 && stat(file, &st) == 0 && S_ISREG(st.st_mode)) {
-            return true;
+            return arena_strdup(a, file);
         }
         at += n + (at[n] == ':');
     }
-    return false;
+    return NULL;
 }
 
 bool toolchain_find(Toolchain *t, Arena *a)
@@ -94,12 +96,12 @@ bool toolchain_find(Toolchain *t, Arena *a)
         if (value == NULL || value[0] == 0) {
             continue;
         }
-        if (in_path(value)) {
+        if (in_path(a, value) != NULL) {
             vec_push(a, &cc, value);
         } else {
             words_split(a, &cc, value);
         }
-        if (cc.n == 0 || !in_path(cc.at[0])) {
+        if (cc.n == 0 || in_path(a, cc.at[0]) == NULL) {
             fprintf(stderr, "mpc: cannot run the C compiler %s (from $%s): not found\n",
                     cc.n > 0 ? cc.at[0] : value, variables[i]);
             return false;
@@ -108,7 +110,7 @@ bool toolchain_find(Toolchain *t, Arena *a)
     }
     static const char *const usual[] = {"cc", "gcc", "clang"};
     for (int i = 0; cc.n == 0 && i < 3; i++) {
-        if (in_path(usual[i])) {
+        if (in_path(a, usual[i]) != NULL) {
             vec_push(a, &cc, usual[i]);
         }
     }
@@ -401,22 +403,70 @@ bool toolchain_can_write(const char *out)
     return true;
 }
 
+/* ---- programs that were compiled before ---------------------------------------------------------------- */
+
+/* A file that is not read: another one has another size or another time. */
+static void add_identity(Arena *a, CacheKey *k, const char *path)
+{
+    struct stat st = {0};
+    cache_key_text(k, path);
+    if (path != NULL && stat(path, &st) == 0) {
+        cache_key_text(k, arena_printf(a, "%lld %lld.%09ld", (long long)st.st_size,
+                                       (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec));
+    }
+}
+
+/* All that the C compiler's work depends on. */
+static CacheKey program_key(const Toolchain *t, const Cpu *cpu, const char *text, size_t size)
+{
+    Arena *a = t->arena;
+    static const char *const folders[] = {"abi", "kernels"};
+    CacheKey k = cache_key();
+    Words words = {0};
+    cache_key_text(&k, "program");
+    cache_key_add(&k, text, size);
+    compile_words(t, cpu, "OUT", &words);
+    for (int i = 0; words.at[i] != NULL; i++) {
+        cache_key_text(&k, words.at[i]);
+    }
+    add_identity(a, &k, in_path(a, t->cc[0]));
+    cache_key_file(&k, arena_printf(a, "%s/libmpcrt.a", t->lib));
+    for (size_t f = 0; f < sizeof folders / sizeof *folders; f++) {
+        cache_key_files(&k, arena_printf(a, "%s/include/%s/*", t->lib, folders[f]));
+    }
+    return k;
+}
+
+static bool write_known(int fd, const void *data, size_t bytes)
+{
+    return data != NULL && write_all(fd, data, bytes);
+}
+
 bool toolchain_compile(const Toolchain *t, const Cpu *cpu, const char *text, size_t size,
                        const char *out)
 {
+    const CacheKey key = program_key(t, cpu, text, size);
+    size_t known_bytes = 0;
+    const void *known = cache_get(t->arena, &key, &known_bytes);
     char *made = arena_printf(t->arena, "%s.XXXXXX", out);
     int fd = mkstemp(made);
     if (fd < 0) {
         fprintf(stderr, "mpc: cannot write %s: %s\n", out, strerror(errno));
         return false;
     }
-    close(fd);
     Words argv = {0};
     compile_words(t, cpu, made, &argv);
     if (t->verbose) {
         say(argv.at);
     }
-    bool ok = run(t, argv.at, text, size, NULL);
+    bool ok = write_known(fd, known, known_bytes);
+    ok = close(fd) == 0 && ok;
+    if (!ok) {
+        ok = run(t, argv.at, text, size, NULL);
+        cache_put_file(t->arena, &key, ok ? made : NULL);
+    } else if (t->verbose) {
+        fputs("mpc: compiled before: taken from the cache\n", stderr);
+    }
     mode_t mask = umask(0);
     umask(mask);
     if (ok && (chmod(made, 0777 & ~mask) != 0 || rename(made, out) != 0)) {
