@@ -114,7 +114,7 @@ typedef struct Border {
 static bool call_border(Lower *l, Call *c, int i, Border *out)
 {
     Val v = c->args[i];
-    int64_t n[4];
+    int64_t n[4] = {0};
     bool list = v.kind == VAL_list || v.kind == VAL_tuple;
     int count = list ? v.list->n : 1;
     bool fine = count == 1 || count == 2 || count == 4;

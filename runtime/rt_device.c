@@ -13,6 +13,8 @@
 #include <string.h>
 #include <zlib.h>
 
+enum { PAGE = 4096 };
+
 /* A kernel of the program; by_function has room for twice as many, so that few meet. */
 typedef struct Slot {
     MpcKernel *function;
@@ -245,8 +247,17 @@ static bool open_gpu(RtDevice *d, int ordinal, RtErr *e)
            rt_err(e, "GPU %d cannot be used: %s", ordinal, rt_cuda_text(c, error));
 }
 
+static bool host_memory(RtDevice *d, unsigned char **memory, size_t bytes, RtErr *e)
+{
+    void *at = NULL;
+    CUresult error = d->cuda.cuMemHostAlloc(&at, bytes, 0);
+    *memory = at;
+    return error == CUDA_SUCCESS ||
+           rt_err(e, "%s gives no memory for numbers: %s", d->name, rt_cuda_text(&d->cuda, error));
+}
+
 /* What goes in and out of a graph, one after the other, in memory of the host that the GPU reaches. */
-static bool open_numbers(RtDevice *d)
+static bool open_numbers(RtDevice *d, RtErr *e)
 {
     const MpcProgram *p = d->run->program;
     d->numbers = rt_alloc_zero((size_t)p->n_graph_rows + 1, sizeof *d->numbers);
@@ -257,8 +268,9 @@ static bool open_numbers(RtDevice *d)
             in += row->in[i].bytes;
         for (int i = 0; i < row->n_out; i++)
             out += row->out[i].bytes;
-        d->numbers[g].in = in ? rt_device_host_memory(d, in) : NULL;
-        d->numbers[g].out = out ? rt_device_host_memory(d, out) : NULL;
+        if ((in && !host_memory(d, &d->numbers[g].in, in, e)) ||
+            (out && !host_memory(d, &d->numbers[g].out, out, e)))
+            return false;
     }
     return true;
 }
@@ -283,7 +295,7 @@ RtDevice *rt_device_open(MpcRun *r, int ordinal, size_t batch_bytes, RtErr *e)
         rt_err(e, "there is no GPU %d; there %s %d", ordinal, count == 1 ? "is" : "are", count);
     for (int i = ordinal < 0 ? 0 : ordinal; i < count && (ordinal < 0 || i == ordinal); i++)
         if (open_gpu(d, i, e) && open_memory(d, batch_bytes, e) && load_kernels(d, e) &&
-            open_streams(d, e) && open_numbers(d))
+            open_streams(d, e) && open_numbers(d, e))
             return d;
     free(d);
     return NULL;
@@ -318,14 +330,13 @@ void *rt_device_take(RtDevice *d, size_t bytes)
     return rt_device_arena(d) + at;
 }
 
-void *rt_device_host_memory(RtDevice *d, size_t bytes)
+/* Whole pages. A system that has none to pin copies through memory of the driver's own, more slowly. */
+void rt_device_pin(RtDevice *d, unsigned char *memory, size_t bytes)
 {
-    void *memory = NULL;
-    if (!d)
-        return rt_alloc_aligned(bytes);
-    check(d, d->cuda.cuMemHostAlloc(&memory, bytes > 0 ? bytes : 1, 0),
-          "when it was asked for memory");
-    return memory;
+    size_t before = (uintptr_t)memory % PAGE;
+    if (d && bytes > 0)
+        (void)d->cuda.cuMemHostRegister(memory - before, (before + bytes + PAGE - 1) / PAGE * PAGE,
+                                        0);
 }
 
 /* The place of the batch before the last one is written again: who read it was launched before the last one came. */

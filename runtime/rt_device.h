@@ -24,8 +24,8 @@ static inline size_t rt_device_bytes(size_t bytes)
 }
 /* Part of the batch memory; the caller asks for no more than it said. */
 void *rt_device_take(RtDevice *d, size_t bytes);
-/* Memory of the host that copies to the GPU come from, aligned to 64, to be kept; NULL device: of the heap. */
-void *rt_device_host_memory(RtDevice *d, size_t bytes);
+/* Memory of the host that copies to the GPU come from, so that they run beside all else. */
+void rt_device_pin(RtDevice *d, unsigned char *memory, size_t bytes);
 /* Starts a copy; what was launched before still sees the old bytes, what is launched later the new ones. */
 void rt_device_copy_in(RtDevice *d, void *to, const void *from, size_t bytes);
 

@@ -258,14 +258,16 @@ static int handed_fields(const MpcLoader *l, const MpcField **fields)
     return n;
 }
 
+/* Keys and fields lie one after the other, here as there: one copy, as far as the batch reaches. */
 static void to_device(MpcLoader *l, const Slot *s)
 {
     const MpcField *fields;
     int n = handed_fields(l, &fields);
-    for (int i = 0; i < n; i++)
-        rt_device_copy_in(l->device, s->handed[i], s->out[i],
-                          (size_t)s->n * rt_field_bytes(&fields[i]));
-    rt_device_copy_in(l->device, s->handed_rng, s->rng, (size_t)s->n * sizeof *s->rng);
+    const unsigned char *from = (const unsigned char *)s->rng;
+    size_t bytes = (size_t)s->n * sizeof *s->rng;
+    if (n > 0)
+        bytes = (size_t)(s->out[n - 1] - from) + (size_t)s->n * rt_field_bytes(&fields[n - 1]);
+    rt_device_copy_in(l->device, s->handed_rng, from, bytes);
 }
 
 bool mpc_loader_next(MpcLoader *l, MpcBatch *batch)
@@ -339,29 +341,37 @@ size_t rt_loader_bytes(const MpcLoaderDecl *decl, const MpcField *fields, int n_
     return 2 * bytes + room(decl->scratch_bytes);
 }
 
-size_t rt_loader_device_bytes(const MpcLoaderDecl *decl, const MpcField *fields, int n_fields)
+/* Of what a batch hands out. */
+static size_t handed_bytes(const MpcLoaderDecl *decl, const MpcField *fields, int n_fields)
 {
     int n;
     const MpcField *out = fields_out(decl, fields, n_fields, &n);
-    size_t bytes = rt_device_bytes((size_t)decl->batch_max * sizeof(int64_t));
+    size_t bytes = room((size_t)decl->batch_max * sizeof(int64_t));
     for (int i = 0; i < n; i++)
-        bytes += rt_device_bytes((size_t)decl->batch_max * rt_field_bytes(&out[i]));
-    return 2 * bytes;
+        bytes += room((size_t)decl->batch_max * rt_field_bytes(&out[i]));
+    return bytes;
+}
+
+size_t rt_loader_device_bytes(const MpcLoaderDecl *decl, const MpcField *fields, int n_fields)
+{
+    return 2 * rt_device_bytes(handed_bytes(decl, fields, n_fields));
 }
 
 static void place_slot(MpcLoader *l, Slot *s)
 {
+    const MpcData *data = l->set->table->decl;
     const MpcField *fields;
     int n = handed_fields(l, &fields);
-    size_t bound = (size_t)l->decl->batch_max;
     s->handed = (void **)s->out;
     s->handed_rng = s->rng;
     if (!l->device)
         return;
+    unsigned char *there =
+        rt_device_take(l->device, handed_bytes(l->decl, data->fields, data->n_fields));
     s->handed = rt_alloc_zero((size_t)n, sizeof *s->handed);
     for (int i = 0; i < n; i++)
-        s->handed[i] = rt_device_take(l->device, bound * rt_field_bytes(&fields[i]));
-    s->handed_rng = rt_device_take(l->device, bound * sizeof *s->rng);
+        s->handed[i] = there + (s->out[i] - (unsigned char *)s->rng);
+    s->handed_rng = (int64_t *)(void *)there;
 }
 
 /* The next bytes of the loader's memory. */
@@ -378,12 +388,14 @@ static void make_slot(MpcLoader *l, Slot *s, unsigned char **memory)
     size_t bound = (size_t)l->decl->batch_max;
     int n_out;
     const MpcField *out = fields_out(l->decl, data->fields, data->n_fields, &n_out);
-    s->rng = take(memory, bound * sizeof *s->rng);
     s->raw = rt_alloc_zero((size_t)data->n_fields, sizeof *s->raw);
-    for (int i = 0; i < data->n_fields; i++)
+    for (int i = 0; i < data->n_fields && l->decl->prepare; i++)
+        s->raw[i] = take(memory, bound * rt_field_bytes(&data->fields[i]));
+    s->rng = take(memory, bound * sizeof *s->rng);
+    for (int i = 0; i < data->n_fields && !l->decl->prepare; i++)
         s->raw[i] = take(memory, bound * rt_field_bytes(&data->fields[i]));
     s->out = s->raw;
-    if (l->decl->prepare) {
+    if (l->decl->prepare) { /* behind the keys: what is handed out is in one piece */
         s->out = rt_alloc_zero((size_t)n_out, sizeof *s->out);
         for (int i = 0; i < n_out; i++)
             s->out[i] = take(memory, bound * rt_field_bytes(&out[i]));

@@ -140,6 +140,8 @@ static void choose_device(MpcRun *r, RtErr *e)
     if (r->rt->device) {
         char name[RT_NUMBER_CHARS];
         r->arena = rt_device_arena(r->rt->device);
+        rt_device_pin(r->rt->device, r->mirror + r->rt->memory.loaders,
+                      r->rt->memory.bytes - r->rt->memory.loaders);
         rt_warn(r, "on %s (%s)", rt_device_log_name(r->rt->device, name),
                 rt_device_name(r->rt->device));
     } else if (rt_options_need_gpu(o)) {

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# calls.sh: what a step costs in calls of the driver: one launch of a graph once it was seen, no launch of a kernel.
+# calls.sh: what a step costs in calls of the driver: one launch of a graph once it was seen, one copy
+# of the batch, no launch of a kernel.
 source "$(dirname "${BASH_SOURCE[0]}")/cuda_lib.sh"
 cd "$tmp"
 write_model
@@ -16,6 +17,7 @@ calls 8
 of() {
     echo $(($(sed -n "s/^$1 //p" counts.8) - $(sed -n "s/^$1 //p" counts.4)))
 }
+[[ $(of cuMemcpyHtoDAsync) == 32 ]] || fail "$(of cuMemcpyHtoDAsync) copies in for 32 batches"
 [[ $(of cuGraphLaunch) == 32 ]] || fail "$(of cuGraphLaunch) launches of graphs in 32 steps"
 for name in cuLaunchKernel cuMemAlloc cuMemHostAlloc cuModuleLoadData cuStreamBeginCapture cuMemcpyDtoH \
     cuMemcpyHtoD cuMemcpyDtoHAsync cuGraphInstantiateWithFlags; do

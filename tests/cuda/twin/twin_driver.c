@@ -236,6 +236,13 @@ static CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
     return *memory ? CUDA_SUCCESS : INVALID_VALUE;
 }
 
+static CUresult cuMemHostRegister(void *memory, size_t bytes, unsigned flags)
+{
+    BEGIN(cuMemHostRegister);
+    bool pages = (size_t)memory % 4096 == 0 && bytes % 4096 == 0;
+    return pages && bytes > 0 && flags == 0 ? CUDA_SUCCESS : INVALID_VALUE;
+}
+
 static void *host(CUdeviceptr at)
 {
     return (void *)(size_t)at;
