@@ -262,49 +262,6 @@ typedef struct Columns {
     bool is_const;
 } Columns;
 
-/* What the sums are of, not what is done with them. */
-static bool *summed(const Columns *c)
-{
-    bool *is = ARENA_ARRAY(c->e->arena, bool, c->u->k.nscalars + 1);
-    for (int s = c->u->k.nscalars - 1; s >= 0; s--) {
-        const Scalar *v = &c->u->k.scalars[s];
-        bool sum = v->kind == SC_reduce && c->wanted[s];
-        for (int i = 0; (sum || is[s]) && i < v->nin; i++) {
-            is[v->in[i]] = true;
-        }
-        if (is[s] && v->kind == SC_load && v->at.index >= 0) {
-            is[v->at.index] = true;
-        }
-    }
-    return is;
-}
-
-/* Does a load change where a sum goes on? What is the same for all of a column says nothing about the order: it may
- * stand in another kernel just as well, which would then add differently. */
-static bool varies_within(const Columns *c, const Scalar *load)
-{
-    for (int axis = c->kept; axis < c->rank; axis++) {
-        if (!dim_equal(load->at.stride[axis], dim_of(0))) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Loops along the last kept axis, with an accumulator a column, unless only the reduced axis is contiguous. */
-static bool runs_along_columns(const Columns *c)
-{
-    bool columns = false, reduced = false, *is = summed(c);
-    for (int s = 0; s < c->u->k.nscalars; s++) {
-        const Scalar *v = &c->u->k.scalars[s];
-        if (v->kind == SC_load && is[s] && varies_within(c, v)) {
-            columns |= dim_equal(v->at.stride[c->kept - 1], dim_of(1));
-            reduced |= dim_equal(v->at.stride[c->rank - 1], dim_of(1));
-        }
-    }
-    return columns || !reduced;
-}
-
 static void declare_sums(Columns *c)
 {
     for (int s = 0; s < c->u->k.nscalars; s++) {
@@ -341,23 +298,6 @@ static void close_reduced(Columns *c, int n)
 {
     for (int i = 0; i < n; i++) {
         ln_close(c->e, "");
-    }
-}
-
-/* The outputs, once the sums are complete. */
-static void store_columns(Columns *c)
-{
-    Body *b = &c->b;
-    for (int i = c->kept; i < c->rank; i++) {
-        b->axis[i] = NULL;
-    }
-    b->stage_now = 1;
-    for (int i = 0; i < c->u->k.noutputs; i++) {
-        body_root(b, c->u->k.outputs[i].scalar, true);
-    }
-    body_emit(b, 2);
-    for (int i = 0; i < c->u->k.noutputs; i++) {
-        body_store(b, &c->u->k.outputs[i]);
     }
 }
 
@@ -430,7 +370,7 @@ static void emit_columns(Columns *c)
     close_reduced(c, c->rank - c->kept);
     ln_open(e, "for (int64_t %s = t.lo; %s < t.hi; %s++)", j, j, j);
     set_columns(c, arena_printf(e->arena, "[%s - t.lo]", j));
-    store_columns(c);
+    reduce_store(&c->b, c->kept);
     ln_close(e, "");
 }
 
@@ -492,7 +432,7 @@ static void emit_points(Columns *c)
     close_reduced(c, c->rank - c->kept - 1);
     body_forget(b, 1);
     lanes_end(b, c->wanted, c->count);
-    store_columns(c);
+    reduce_store(&c->b, c->kept);
     if (j != NULL) {
         ln_close(e, "");
     }
@@ -514,7 +454,7 @@ void col_emit(Emit *e, Unit *u)
     if (c.count == NULL) {
         c.count = "1";
     }
-    if (c.kept > 0 && runs_along_columns(&c)) {
+    if (c.kept > 0 && reduce_along_columns(&c.b, c.wanted, c.kept)) {
         emit_columns(&c);
     } else {
         emit_points(&c);

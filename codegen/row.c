@@ -19,13 +19,12 @@ typedef struct Rows {
     Body b;
     Emit *e;
     Unit *u;
-    int last, stages;
+    RowParts parts;
     bool *wanted;
     bool is_const;     /* the row's length */
     int64_t length;    /* when it is */
     const char *count; /* as text */
     const char **kept; /* scalar -> row buffer that holds it, once a loop filled it */
-    bool late_stores;  /* results lie over operands: nothing is stored before the last loop */
 } Rows;
 
 static bool on_lanes(const Rows *r, const Scalar *v)
@@ -43,45 +42,9 @@ static bool in_blocks(const Rows *r)
 static bool is_row_in_memory(const Rows *r, int s, DType dt)
 {
     const Scalar *v = scalar(&r->b, s);
-    return v->kind == SC_load && v->dtype == dt && dim_equal(v->at.stride[r->last], dim_of(1)) &&
+    return v->kind == SC_load && v->dtype == dt &&
+           dim_equal(v->at.stride[r->parts.last], dim_of(1)) &&
            (v->at.index < 0 || r->b.depth[v->at.index] < 2);
-}
-
-static bool is_element_output(const Rows *r, int i)
-{
-    return access_varies(&r->b.k->outputs[i].at, r->last) ||
-           r->b.depth[r->b.k->outputs[i].scalar] == 2;
-}
-
-static int output_stage(const Rows *r, int i)
-{
-    return r->late_stores ? r->stages : r->b.stage[r->b.k->outputs[i].scalar];
-}
-
-static bool reduces_at(const Rows *r, int s, int stage)
-{
-    const Scalar *v = scalar(&r->b, s);
-    return r->wanted[s] && v->kind == SC_reduce && r->b.stage[v->in[0]] == stage;
-}
-
-/* Does a later loop use element value s, which the loop of this stage computes? */
-static bool is_needed_later(const Rows *r, int s, int stage)
-{
-    const Body *b = &r->b;
-    for (int c = s + 1; c < b->k->nscalars; c++) {
-        const Scalar *v = scalar(b, c);
-        for (int i = 0; r->wanted[c] && i < v->nin; i++) {
-            if (v->in[i] == s && b->stage[c] > stage + (v->kind == SC_reduce)) {
-                return true;
-            }
-        }
-    }
-    for (int i = 0; i < b->k->noutputs; i++) {
-        if (b->k->outputs[i].scalar == s && output_stage(r, i) > stage) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* Values of the loop that go into a buffer: what lanes sum, and what is dear to compute again. */
@@ -94,7 +57,7 @@ static bool wants_buffer(const Rows *r, int s, int stage)
         return false;
     }
     return !in_blocks(r) && dtype_info[v->dtype].is_float && body_is_costly(b, s) &&
-           is_needed_later(r, s, stage);
+           row_needed_later(&r->parts, s, stage);
 }
 
 static void restore_kept(Rows *r)
@@ -135,7 +98,7 @@ static void open_sums(Rows *r, Sum *sums, int n)
             ln(r->e, "%s %s = %s;", wide_ctype(v->dtype), name, reduce_start(r->e->arena, v));
         } else if (is_row_in_memory(r, v->in[0], dt) && !in_blocks(r)) {
             Access at = scalar(&r->b, v->in[0])->at;
-            at.stride[r->last] = dim_of(0);
+            at.stride[r->parts.last] = dim_of(0);
             sums[i].in_memory = arena_printf(r->e->arena, "&%s", body_element(&r->b, &at));
         } else if (r->kept[v->in[0]] != NULL && wide_type(scalar(&r->b, v->in[0])->dtype) == dt) {
             sums[i].in_memory = r->kept[v->in[0]];
@@ -190,7 +153,7 @@ static void row_loop_body(Rows *r, const Sum *sums, int nsums, int stage,
     body_emit(b, 2);
     const char *at = in_blocks(r) ? "j - s.lo" : "j";
     for (int i = 0; i < b->k->noutputs; i++) {
-        if (is_element_output(r, i) && output_stage(r, i) == stage) {
+        if (row_stores_at(&r->parts, i, stage)) {
             body_store(b, &b->k->outputs[i]);
         }
     }
@@ -254,12 +217,12 @@ static void row_stage(Rows *r, int stage)
     body_forget(b, 2);
     restore_kept(r);
     for (int s = 0; s < b->k->nscalars; s++) {
-        if (reduces_at(r, s, stage)) {
+        if (row_reduces_at(&r->parts, s, stage)) {
             sums[nsums++].scalar = s;
         }
     }
     for (int i = 0; i < b->k->noutputs; i++) {
-        if (is_element_output(r, i) && output_stage(r, i) == stage) {
+        if (row_stores_at(&r->parts, i, stage)) {
             body_root(b, b->k->outputs[i].scalar, true);
             has_loop = true;
         }
@@ -286,7 +249,7 @@ static void row_stage(Rows *r, int stage)
         has_loop |= sums[i].in_memory == NULL;
     }
     if (has_loop && !in_blocks(r)) {
-        body_draw(b, r->last, r->length);
+        body_draw(b, r->parts.last, r->length);
     }
     if (has_loop) {
         row_loop(r, sums, nsums, stage, buffers);
@@ -303,15 +266,15 @@ static void row_results(Rows *r)
 {
     Body *b = &r->b;
     body_forget(b, 2);
-    b->stage_now = r->stages;
+    b->stage_now = r->parts.stages;
     for (int i = 0; i < b->k->noutputs; i++) {
-        if (!is_element_output(r, i)) {
+        if (!row_element_output(&r->parts, i)) {
             body_root(b, b->k->outputs[i].scalar, true);
         }
     }
     body_emit(b, 1);
     for (int i = 0; i < b->k->noutputs; i++) {
-        if (!is_element_output(r, i)) {
+        if (!row_element_output(&r->parts, i)) {
             body_store(b, &b->k->outputs[i]);
         }
     }
@@ -319,50 +282,46 @@ static void row_results(Rows *r)
 
 void row_emit(Emit *e, Unit *u)
 {
-    Rows r = {.b = body_new(e, u), .e = e, .u = u, .last = u->k.space.rank - 1};
+    Rows r = {.b = body_new(e, u), .e = e, .u = u};
+    const int last = u->k.space.rank - 1;
     Body *b = &r.b;
-    Dim length = u->k.space.d[r.last];
+    Dim length = u->k.space.d[last];
     r.is_const = dim_is_const(length);
     r.length = length.k;
-    r.count = unit_axis(e, u, r.last);
+    r.count = unit_axis(e, u, last);
     r.kept = ARENA_ARRAY(e->arena, const char *, u->k.nscalars + 1);
-    for (int i = 0; i < u->k.noperands; i++) {
-        r.late_stores |= u->shared[i] != i || u->overlaps[i];
-    }
-    for (int i = 0; i < r.last; i++) {
-        b->axis[i] = b->letter[i] = r.last == 1 ? "i" : i == 0 ? "i" : index_name[i + 1];
+    for (int i = 0; i < last; i++) {
+        b->axis[i] = b->letter[i] = last == 1 ? "i" : i == 0 ? "i" : index_name[i + 1];
         b->depth_of[i] = 1;
     }
-    b->axis[r.last] = b->letter[r.last] = "j";
-    b->depth_of[r.last] = 2;
+    b->axis[last] = b->letter[last] = "j";
+    b->depth_of[last] = 2;
     body_guard(b);
     body_depths(b);
     r.wanted = reduce_wanted(b);
-    for (int s = 0; s < u->k.nscalars; s++) {
-        r.stages = r.wanted[s] && b->stage[s] > r.stages ? b->stage[s] : r.stages;
-    }
+    r.parts = row_parts(b, r.wanted);
     for (int s = 0; s < u->k.nscalars; s++) {
         if (r.wanted[s] && scalar(b, s)->kind != SC_reduce) {
             body_root(b, s, false);
         }
     }
     body_emit(b, 0);
-    const char *row = r.last == 1 ? "i" : "row";
-    if (r.last > 0) {
-        const char *rows = unit_rows(e, u, 0, r.last);
+    const char *row = last == 1 ? "i" : "row";
+    if (last > 0) {
+        const char *rows = unit_rows(e, u, 0, last);
         if (unit_spans(u)) {
             ln(e, "const MpcSpan t = mpc_span(tile, %lld, %s);", (long long)u->each, rows);
             ln_blank(e);
         }
         ln_open(e, "for (int64_t %s = %s; %s < %s; %s++)", row, unit_spans(u) ? "t.lo" : "0", row,
                 unit_spans(u) ? "t.hi" : rows, row);
-        unit_unravel(e, u, row, 0, r.last, b->axis);
+        unit_unravel(e, u, row, 0, last, b->axis);
     }
-    for (int stage = 0; stage <= r.stages; stage++) {
+    for (int stage = 0; stage <= r.parts.stages; stage++) {
         row_stage(&r, stage);
     }
     row_results(&r);
-    if (r.last > 0) {
+    if (last > 0) {
         ln_close(e, "");
     }
 }

@@ -63,22 +63,6 @@ static void sum_loop(Columns *c, const char *first, int step)
     ln_close(e, "");
 }
 
-static void stores(Columns *c)
-{
-    Body *b = &c->b;
-    for (int i = c->kept; i < c->rank; i++) {
-        b->axis[i] = NULL;
-    }
-    b->stage_now = 1;
-    for (int i = 0; i < c->u->k.noutputs; i++) {
-        body_root(b, c->u->k.outputs[i].scalar, true);
-    }
-    body_emit(b, 2);
-    for (int i = 0; i < c->u->k.noutputs; i++) {
-        body_store(b, &c->u->k.outputs[i]);
-    }
-}
-
 /* ---- a point of the result for a warp or a block ------------------------------------------------------ */
 
 static void points(Columns *c)
@@ -104,7 +88,7 @@ static void points(Columns *c)
     }
     ln_blank(e);
     ln_open(e, "if (%s == 0)", g.me);
-    stores(c);
+    reduce_store(&c->b, c->kept);
     ln_close(e, "");
 }
 
@@ -159,33 +143,8 @@ static void columns(Columns *c)
         const char *text = reduce_finish(&c->b, v, total, c->count, false);
         body_set(&c->b, s, text == total ? total : arena_printf(e->arena, "(%s)", text));
     }
-    stores(c);
+    reduce_store(&c->b, c->kept);
     ln_close(e, "");
-}
-
-/* As for the CPU (reduce.c): what is the same for all of a column says nothing about the order. */
-static bool varies_within(const Columns *c, const Scalar *load)
-{
-    for (int axis = c->kept; axis < c->rank; axis++) {
-        if (!dim_equal(load->at.stride[axis], dim_of(0))) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Elements that lie side by side are of different columns. */
-static bool run_along_columns(const Columns *c)
-{
-    bool across = false, along = false;
-    for (int s = 0; s < c->u->k.nscalars; s++) {
-        const Scalar *v = scalar(c, s);
-        if (v->kind == SC_load && c->wanted[s] && c->b.stage[s] == 0 && varies_within(c, v)) {
-            across |= dim_equal(v->at.stride[c->kept - 1], dim_of(1));
-            along |= dim_equal(v->at.stride[c->rank - 1], dim_of(1));
-        }
-    }
-    return across || !along;
 }
 
 static Columns columns_new(Emit *e, Unit *u, int kept)
@@ -210,7 +169,7 @@ static Columns columns_new(Emit *e, Unit *u, int kept)
 void cuda_col_emit(Emit *e, Unit *u)
 {
     Columns c = columns_new(e, u, u->k.space.rank - u->k.nreduce);
-    if (c.kept > 0 && run_along_columns(&c)) {
+    if (c.kept > 0 && reduce_along_columns(&c.b, c.wanted, c.kept)) {
         columns(&c);
     } else {
         points(&c);

@@ -16,7 +16,7 @@ typedef struct Rows {
     Body b;
     Emit *e;
     Unit *u;
-    int last, stages;
+    RowParts parts;
     bool *wanted;
     bool is_const;     /* the row's length */
     int64_t length;    /* its bound */
@@ -25,54 +25,11 @@ typedef struct Rows {
     int each;          /* elements of a thread, where the row is held; 0: it is not */
     const char **kept; /* scalar -> array that holds it */
     int registers;     /* that arrays take */
-    bool late_stores;  /* results lie over operands: nothing is stored before the last loop */
 } Rows;
 
 static const Scalar *scalar(const Rows *r, int s)
 {
     return &r->b.k->scalars[s];
-}
-
-static bool is_element_output(const Rows *r, int i)
-{
-    const KOutput *out = &r->b.k->outputs[i];
-    return access_varies(&out->at, r->last) || r->b.depth[out->scalar] == 2;
-}
-
-static int output_stage(const Rows *r, int i)
-{
-    return r->late_stores ? r->stages : r->b.stage[r->b.k->outputs[i].scalar];
-}
-
-static bool reduces_at(const Rows *r, int s, int stage)
-{
-    const Scalar *v = scalar(r, s);
-    return r->wanted[s] && v->kind == SC_reduce && r->b.stage[v->in[0]] == stage;
-}
-
-static bool stores_at(const Rows *r, int i, int stage)
-{
-    return is_element_output(r, i) && output_stage(r, i) == stage;
-}
-
-/* Does a loop after this stage's use element value s? */
-static bool is_needed_later(const Rows *r, int s, int stage)
-{
-    const Body *b = &r->b;
-    for (int c = s + 1; c < b->k->nscalars; c++) {
-        const Scalar *v = scalar(r, c);
-        for (int i = 0; r->wanted[c] && i < v->nin; i++) {
-            if (v->in[i] == s && b->stage[c] > stage + (v->kind == SC_reduce)) {
-                return true;
-            }
-        }
-    }
-    for (int i = 0; i < b->k->noutputs; i++) {
-        if (b->k->outputs[i].scalar == s && output_stage(r, i) > stage) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* What this stage's loop is to leave in registers: elements read, and values that are dear. */
@@ -82,7 +39,7 @@ static bool is_to_keep(const Rows *r, int s, int stage)
     bool worth = scalar(r, s)->kind == SC_load || body_is_costly(b, s);
     return r->each > 0 && r->registers + r->each <= REGISTERS && r->wanted[s] && b->needed[s] &&
            b->depth[s] == 2 && b->stage[s] <= stage && r->kept[s] == NULL && worth &&
-           scalar(r, s)->kind != SC_cast && is_needed_later(r, s, stage);
+           scalar(r, s)->kind != SC_cast && row_needed_later(&r->parts, s, stage);
 }
 
 static void keep(Rows *r, int s)
@@ -123,15 +80,15 @@ static void stage_loop(Rows *r, int stage, const char *const *acc, const bool *f
     Body *b = &r->b;
     bool stores = false;
     for (int i = 0; i < b->k->noutputs; i++) {
-        stores |= stores_at(r, i, stage);
+        stores |= row_stores_at(&r->parts, i, stage);
     }
-    if (stores && r->late_stores) {
+    if (stores && r->parts.late_stores) {
         ln(r->e, r->group.threads == CUDA_WARP ? "mpc_warp_barrier();" : "mpc_barrier();");
     }
     open_loop(r);
     body_emit(b, 2);
     for (int i = 0; i < b->k->noutputs; i++) {
-        if (stores_at(r, i, stage)) {
+        if (row_stores_at(&r->parts, i, stage)) {
             body_store(b, &b->k->outputs[i]);
         }
     }
@@ -162,13 +119,13 @@ static void row_stage(Rows *r, int stage)
         }
     }
     for (int i = 0; i < b->k->noutputs; i++) {
-        if (stores_at(r, i, stage)) {
+        if (row_stores_at(&r->parts, i, stage)) {
             body_root(b, b->k->outputs[i].scalar, true);
             has_loop = true;
         }
     }
     for (int s = 0; s < b->k->nscalars; s++) {
-        if (reduces_at(r, s, stage)) {
+        if (row_reduces_at(&r->parts, s, stage)) {
             body_root(b, scalar(r, s)->in[0], false);
             has_loop = true;
         }
@@ -180,7 +137,7 @@ static void row_stage(Rows *r, int stage)
     const char **acc = ARENA_ARRAY(a, const char *, b->k->nscalars + 1);
     bool *fresh = ARENA_ARRAY(a, bool, b->k->nscalars + 1);
     for (int s = 0; s < b->k->nscalars; s++) {
-        if (reduces_at(r, s, stage)) {
+        if (row_reduces_at(&r->parts, s, stage)) {
             acc[s] = cuda_sum_open(b, s);
         } else if (is_to_keep(r, s, stage)) {
             keep(r, s);
@@ -203,9 +160,9 @@ static void row_results(Rows *r)
     Body *b = &r->b;
     bool any = false;
     body_forget(b, 2);
-    b->stage_now = r->stages;
+    b->stage_now = r->parts.stages;
     for (int i = 0; i < b->k->noutputs; i++) {
-        if (!is_element_output(r, i)) {
+        if (!row_element_output(&r->parts, i)) {
             body_root(b, b->k->outputs[i].scalar, true);
             any = true;
         }
@@ -217,7 +174,7 @@ static void row_results(Rows *r)
     ln_open(r->e, "if (%s == 0)", r->group.me);
     body_emit(b, 1);
     for (int i = 0; i < b->k->noutputs; i++) {
-        if (!is_element_output(r, i)) {
+        if (!row_element_output(&r->parts, i)) {
             body_store(b, &b->k->outputs[i]);
         }
     }
@@ -234,34 +191,30 @@ static void choose_group(Rows *r)
 
 void cuda_row_emit(Emit *e, Unit *u)
 {
-    Rows r = {.b = body_new(e, u), .e = e, .u = u, .last = u->k.space.rank - 1};
+    Rows r = {.b = body_new(e, u), .e = e, .u = u};
+    const int last = u->k.space.rank - 1;
     Body *b = &r.b;
-    Dim length = u->k.space.d[r.last];
+    Dim length = u->k.space.d[last];
     r.is_const = dim_is_const(length);
     r.length = dim_bound(u->graph, length);
-    r.count = unit_axis(e, u, r.last);
+    r.count = unit_axis(e, u, last);
     r.kept = ARENA_ARRAY(e->arena, const char *, u->k.nscalars + 1);
     choose_group(&r);
     u->grid = (UnitGrid){.threads = CUDA_THREADS, .blocks_per_sm = 1};
-    for (int i = 0; i < u->k.noperands; i++) {
-        r.late_stores |= u->shared[i] != i || u->overlaps[i];
-    }
-    for (int i = 0; i < r.last; i++) {
+    for (int i = 0; i < last; i++) {
         b->axis[i] = b->letter[i] = i == 0 ? "i" : cuda_index[i + 1];
         b->depth_of[i] = 1;
     }
-    b->axis[r.last] = b->letter[r.last] = "j";
-    b->depth_of[r.last] = 2;
+    b->axis[last] = b->letter[last] = "j";
+    b->depth_of[last] = 2;
     body_guard(b);
     body_depths(b);
     r.wanted = reduce_wanted(b);
-    for (int s = 0; s < u->k.nscalars; s++) {
-        r.stages = r.wanted[s] && b->stage[s] > r.stages ? b->stage[s] : r.stages;
-    }
-    const char *row = r.last == 1 ? "i" : "row";
-    cuda_open_grid(e, u, row, r.last > 0 ? unit_rows(e, u, 0, r.last) : NULL, r.group.threads);
-    if (r.last > 0) {
-        unit_unravel(e, u, row, 0, r.last, b->axis);
+    r.parts = row_parts(b, r.wanted);
+    const char *row = last == 1 ? "i" : "row";
+    cuda_open_grid(e, u, row, last > 0 ? unit_rows(e, u, 0, last) : NULL, r.group.threads);
+    if (last > 0) {
+        unit_unravel(e, u, row, 0, last, b->axis);
     }
     for (int s = 0; s < u->k.nscalars; s++) {
         if (r.wanted[s] && u->k.scalars[s].kind != SC_reduce) {
@@ -270,7 +223,7 @@ void cuda_row_emit(Emit *e, Unit *u)
     }
     body_emit(b, 0);
     ln_blank(e);
-    for (int stage = 0; stage <= r.stages; stage++) {
+    for (int stage = 0; stage <= r.parts.stages; stage++) {
         row_stage(&r, stage);
     }
     row_results(&r);
