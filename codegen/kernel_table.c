@@ -119,9 +119,9 @@ int kernel_table_emit(Emit *e)
         if (u->of->what != NULL && module_of(e, u->of->what) != NULL) {
             ln(e, ".module = %s,", quoted(e->arena, module_of(e, u->of->what)));
         }
-        ln(e, ".line = %d, .tiles = %lld, .flops = %.0f, .bytes = %.0f,", u->of->loc.line,
-           (long long)w.tiles, w.tiles > 0 ? w.flops : w.flops / w.calls,
-           w.tiles > 0 ? w.bytes : w.bytes / w.calls);
+        ln(e, ".line = %d, .tiles = %lld, .flops = %.0f, .bytes = %.0f,",
+           own_line(e->m, u->of->loc), (long long)w.tiles,
+           w.tiles > 0 ? w.flops : w.flops / w.calls, w.tiles > 0 ? w.bytes : w.bytes / w.calls);
         ln_close(e, ",");
         n++;
     }

@@ -135,7 +135,8 @@ static void call_comment(Emit *e, const KCall *call, int number)
 {
     const char *what = call->what != NULL ? call->what : call->kernel->name;
     if (call->loc.line > 0) {
-        ln(e, "/* %d, line %d: %s */", number, call->loc.line, comment_text(e->arena, what));
+        what = arena_printf(e->arena, "line %s: %s", line_text(e->arena, e->m, call->loc), what);
+        ln(e, "/* %d, %s */", number, comment_text(e->arena, what));
     } else {
         ln(e, "/* %d: %s */", number, comment_text(e->arena, what));
     }

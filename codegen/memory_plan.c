@@ -39,7 +39,7 @@ static MpcPlanRow row_of(Arena *a, const Plan *p, const Buffer *b, int graph)
         .what = what_text(a, b, shape_text(a, b->graph, &b->dims), lasting),
         .type = dtype_info[b->dtype].name,
         .use = use_of[b->role],
-        .line = b->loc.line,
+        .line = own_line(p->module, b->loc),
         .graph = graph,
         .first = lasting ? -1 : b->first,
         .last = lasting ? -1 : b->last,

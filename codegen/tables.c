@@ -113,7 +113,7 @@ static void tensors_emit(Emit *e)
            dims->n > 0 ? dims->at : "0", (long long)b->offset);
         const int *low = t->role == TENSOR_param ? strmap_get(&used_as, t->name) : NULL;
         ln(e, "%s, .used_as = MPC_DT_%s, .line = %d,", init_text(e, t),
-           low == NULL ? "none" : dtype_info[*low].name, t->loc.line);
+           low == NULL ? "none" : dtype_info[*low].name, own_line(e->m, t->loc));
         if (t->role == TENSOR_ema && t->of != NULL) {
             ln(e, ".of = %s,", quoted(e->arena, t->of));
         }

@@ -75,8 +75,9 @@ static void comment(Emit *e, const Unit *u)
 {
     const Kernel *k = &u->k;
     const char *what = k->what != NULL ? k->what : k->name;
-    int line = k->first_line > 0 ? k->first_line : k->loc.line;
-    what = line > 0 ? arena_printf(e->arena, "%d: %s", line, what) : what;
+    if (k->loc.line > 0) {
+        what = arena_printf(e->arena, "%s: %s", line_text(e->arena, e->m, k->loc), what);
+    }
     comment_lines(e, "/* ", what);
     comment_lines(e, " * ", shapes_text(e, u));
     if (k->why != NULL && k->why[0] != 0) {

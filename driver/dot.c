@@ -159,7 +159,9 @@ static void node(const Dot *d, const Node *n)
     if (n->why != NULL && str_starts(n->why, WHY_BACKWARD)) {
         text_puts(t, " style=\"filled,dashed\"");
     }
-    const char *place = n->loc.line > 0 ? arena_printf(d->arena, "line %d: ", n->loc.line) : "";
+    const char *place = n->loc.line > 0
+                            ? arena_printf(d->arena, "line %s: ", line_text(d->arena, d->m, n->loc))
+                            : "";
     attribute(t, "tooltip", arena_printf(d->arena, "%s%s", place, n->why != NULL ? n->why : op));
     text_puts(t, " ];\n");
 }

@@ -169,16 +169,19 @@ void explain_head(Text *t, const Module *m)
     text_puts(t, before[0] == ',' ? ")\n" : "\n");
 }
 
-static void text_op(Text *t, const Node *n, int op_width)
+static const char *line_of(Arena *a, const Module *m, const Node *n)
 {
-    char line[16] = "-";
-    if (n->loc.line > 0) {
-        snprintf(line, sizeof line, "%d", n->loc.line);
-    }
+    return n->loc.line > 0 ? line_text(a, m, n->loc) : "-";
+}
+
+static void text_op(Text *t, const Module *m, const Node *n, int line_width, int op_width)
+{
+    const char *line = line_of(t->arena, m, n);
     const char *what = n->name == NULL
                            ? op_info[n->op].name
                            : arena_printf(t->arena, "%s %s", op_info[n->op].name, n->name);
-    text_printf(t, "%4s  %-*s  %-11s  %s\n", line, op_width, what, type_text(t->arena, n), n->why);
+    text_printf(t, "%*s  %-*s  %-11s  %s\n", line_width, line, op_width, what,
+                type_text(t->arena, n), n->why);
 }
 
 static int op_width(const Module *m)
@@ -193,6 +196,19 @@ static int op_width(const Module *m)
         }
     }
     return width > 40 ? 40 : (int)width;
+}
+
+static int line_width(Arena *a, const Module *m)
+{
+    size_t width = strlen("line");
+    for (int i = 0; i < m->ngraphs; i++) {
+        const Graph *g = m->graphs[i];
+        for (int k = 0; k < g->nnodes && explain_graph(m, g); k++) {
+            size_t w = explain_shows(g->nodes[k]) ? strlen(line_of(a, m, g->nodes[k])) : 0;
+            width = w > width ? w : width;
+        }
+    }
+    return (int)width;
 }
 
 void explain_totals(Text *t, const Module *m, const PassCounts *counts)
@@ -228,9 +244,9 @@ void explain_text(FILE *out, const Module *m, const PassCounts *counts)
 {
     Arena *arena = arena_new();
     Text *t = text_new(arena);
-    int width = op_width(m), shown = 0;
+    int width = op_width(m), lines = line_width(arena, m), shown = 0;
     explain_head(t, m);
-    text_printf(t, "line  %-*s  %-11s  why\n", width, "op", "type");
+    text_printf(t, "%*s  %-*s  %-11s  why\n", lines, "line", width, "op", "type");
     for (int i = 0; i < m->ngraphs; i++) {
         shown += explain_graph(m, m->graphs[i]);
     }
@@ -241,7 +257,7 @@ void explain_text(FILE *out, const Module *m, const PassCounts *counts)
         }
         for (int k = 0; k < g->nnodes && explain_graph(m, g); k++) {
             if (explain_shows(g->nodes[k])) {
-                text_op(t, g->nodes[k], width);
+                text_op(t, m, g->nodes[k], lines, width);
             }
         }
     }
@@ -260,9 +276,12 @@ static void json_field(Text *t, const char *key, const char *value)
     text_quote_json(t, s, strlen(s));
 }
 
-static void json_op(Text *t, const Graph *g, const Node *n)
+static void json_op(Text *t, const Module *m, const Graph *g, const Node *n)
 {
     text_printf(t, "{\"line\": %d", n->loc.line);
+    if (n->loc.line != own_line(m, n->loc)) {
+        json_field(t, "file", n->loc.file->path);
+    }
     json_field(t, "name", n->name);
     json_field(t, "op", op_info[n->op].name);
     json_field(t, "type", dtype_info[n->dtype].name);
@@ -289,7 +308,7 @@ void explain_json(FILE *out, const Module *m, const PassCounts *counts)
         for (int k = 0; k < g->nnodes && explain_graph(m, g); k++) {
             if (explain_shows(g->nodes[k])) {
                 text_puts(t, before);
-                json_op(t, g, g->nodes[k]);
+                json_op(t, m, g, g->nodes[k]);
                 before = ",\n  ";
             }
         }

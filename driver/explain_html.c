@@ -57,11 +57,11 @@ static const char *node_name(const Node *n)
     return n->name != NULL || state == NULL ? n->name : state;
 }
 
-static void op(Text *t, const Graph *g, const Node *n, Part part)
+static void op(Text *t, const Module *m, const Graph *g, const Node *n, Part part)
 {
     DType from = explain_from(n);
     text_printf(t, "{\"id\": %d, \"part\": \"%s\", \"line\": %d, \"col\": %d", n->id,
-                part_name[part], n->loc.line, n->loc.col);
+                part_name[part], own_line(m, n->loc), n->loc.col);
     member(t, "op", op_info[n->op].name);
     member(t, "name", node_name(n));
     member(t, "type", dtype_info[n->dtype].name);
@@ -80,7 +80,7 @@ static void op(Text *t, const Graph *g, const Node *n, Part part)
     text_puts(t, "]}");
 }
 
-static void graph(Text *t, const Graph *g)
+static void graph(Text *t, const Module *m, const Graph *g)
 {
     const char *sep = "\n  ";
     text_puts(t, "{\"name\": ");
@@ -90,7 +90,7 @@ static void graph(Text *t, const Graph *g)
         Part part = part_of(g->nodes[i]);
         if (part != PART_none) {
             text_puts(t, sep);
-            op(t, g, g->nodes[i], part);
+            op(t, m, g, g->nodes[i], part);
             sep = ",\n  ";
         }
     }
@@ -119,7 +119,8 @@ static void source(Text *t, const Module *m)
     const SourceFile *file = NULL;
     for (int i = 0; i < m->ngraphs && file == NULL; i++) {
         for (int k = 0; k < m->graphs[i]->nnodes && file == NULL; k++) {
-            file = m->graphs[i]->nodes[k]->loc.file;
+            const Loc at = m->graphs[i]->nodes[k]->loc;
+            file = own_line(m, at) > 0 ? at.file : NULL;
         }
     }
     text_puts(t, ",\n\"source\": [");
@@ -150,7 +151,7 @@ ExplainPage *explain_page(Arena *arena, const Module *m, const PassCounts *count
     for (int i = 0; i < m->ngraphs; i++) {
         if (explain_graph(m, m->graphs[i])) {
             text_puts(t, sep);
-            graph(t, m->graphs[i]);
+            graph(t, m, m->graphs[i]);
             sep = ",\n";
         }
     }

@@ -166,6 +166,9 @@ static bool front(Job *j, int *status)
         *status = print_text(j, out);
         return false;
     }
+    if (!frontend_include(j->arena, j->diag, file, j->opt.folders.n, j->opt.folders.at)) {
+        return false;
+    }
     file = frontend_expand_levels(j->arena, j->diag, file);
     if (diag_failed(j->diag)) {
         return false;

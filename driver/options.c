@@ -175,6 +175,7 @@ static bool set(Arena *a, Options *o, const OptionRow *r, const char *value)
         o->level = i;
         return i >= 0;
     case OPT_define: return define(a, o, value);
+    case OPT_include: vec_push(a, &o->folders, value); return true;
     case OPT_explain:
         i = value == NULL
                 ? 0

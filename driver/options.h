@@ -71,6 +71,7 @@ typedef struct Options {
     bool verify_ir, verify_passes, check_data, time_passes, verbose;
     WordVec disabled;      /* names of passes */
     WordVec names, values; /* of -D */
+    WordVec folders;       /* of -I */
     ExplainKind explain;
     PlanView plan;
     int level; /* -O */

@@ -321,10 +321,18 @@ static bool uses(const Ast *n, const char *name)
     return found;
 }
 
+static bool is_taken(const Accel *x, const char *name)
+{
+    bool found = uses(x->file->root, name);
+    for (int i = 0; i < x->file->included.n && !found; i++)
+        found = uses(x->file->included.at[i], name);
+    return found;
+}
+
 const char *accel_fresh(const Accel *x, const char *name)
 {
     const char *tried = name;
-    for (int i = 2; uses(x->file->root, tried); i++)
+    for (int i = 2; is_taken(x, tried); i++)
         tried = arena_printf(x->m.arena, "%s_%d", name, i);
     return tried;
 }

@@ -93,7 +93,8 @@ typedef struct AstComment {
 
 typedef struct AstFile {
     const SourceFile *source;
-    Ast *root; /* AST_file */
+    Ast *root;        /* AST_file */
+    AstList included; /* modules and constants (assign) of the files that it includes: include.c */
     VEC(AstComment) comments;
 } AstFile;
 

@@ -319,6 +319,20 @@ bool eval_is_static_truth(Val v)
     return v.kind != VAL_host && v.kind != VAL_tensor && v.kind != VAL_poison;
 }
 
+bool eval_is_constant(Val v)
+{
+    if (v.kind == VAL_list || v.kind == VAL_tuple) {
+        for (int i = 0; i < v.list->n; i++) {
+            if (!eval_is_constant(v.list->at[i])) {
+                return false;
+            }
+        }
+        return true;
+    }
+    return val_is_number(v) || v.kind == VAL_str || v.kind == VAL_dtype || v.kind == VAL_none ||
+           v.kind == VAL_range;
+}
+
 bool eval_truth(Lower *l, Val v, Loc loc, bool *out)
 {
     if (v.kind == VAL_host) {

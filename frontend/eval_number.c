@@ -113,6 +113,10 @@ static Val float_binary(Lower *l, AstOp op, double a, double b, Loc loc)
 
 static Val both_numbers(Lower *l, AstOp op, Val a, Val b, Loc loc)
 {
+    if (op == AST_OP_and || op == AST_OP_or) { /* options of the program that were folded */
+        bool x = val_number(a) != 0, y = val_number(b) != 0;
+        return val_bool(op == AST_OP_and ? x && y : x || y);
+    }
     if (a.kind == VAL_float || b.kind == VAL_float) {
         return float_binary(l, op, val_number(a), val_number(b), loc);
     }

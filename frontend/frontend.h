@@ -15,6 +15,9 @@
 /* The tree of a file, and errors in d. Never NULL: after errors it holds what could be read. */
 AstFile *frontend_parse(Arena *a, Diag *d, const SourceFile *source);
 
+/* Reads what the file includes, from beside it and from dirs (-I), into file->included; false after errors. */
+bool frontend_include(Arena *a, Diag *d, AstFile *file, int ndirs, const char *const *dirs);
+
 /* The tokens of a file, one a line (--emit=tokens). */
 void frontend_print_tokens(Arena *a, Diag *d, const SourceFile *source, Text *out);
 

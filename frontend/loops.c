@@ -44,6 +44,8 @@ static const char *fresh(Loop *l, const char *name)
         bool taken = false;
         for (int k = 0; k < l->file->root->list.n; k++)
             taken |= declares(l->file->root->list.at[k], tried);
+        for (int k = 0; k < l->file->included.n; k++)
+            taken |= declares(l->file->included.at[k], tried);
         if (!taken)
             return tried;
         tried = arena_printf(l->m.arena, "%s_%d", name, i);

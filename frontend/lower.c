@@ -382,11 +382,14 @@ static void add_module(Lower *l, const Ast *ast, bool is_std)
 }
 
 /* The file's own modules hide those of the standard library: look-up takes the first. */
-static void collect_modules(Lower *l, const AstList *items)
+static void collect_modules(Lower *l)
 {
-    for (int i = 0; i < items->n; i++) {
-        if (items->at[i]->kind == AST_module) {
-            add_module(l, items->at[i], false);
+    const AstList *const lists[] = {&l->file->included, &l->file->root->list};
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < lists[i]->n; k++) {
+            if (lists[i]->at[k]->kind == AST_module) {
+                add_module(l, lists[i]->at[k], false);
+            }
         }
     }
     int n;
@@ -432,6 +435,26 @@ static const char *base_name(Arena *a, const char *path)
     return n > 0 ? arena_strndup(a, base, n) : "program";
 }
 
+/* The constants of included files are known to all of the program, and stay as they are. */
+static void included_constants(Lower *l)
+{
+    for (int i = 0; i < l->file->included.n; i++) {
+        const Ast *s = l->file->included.at[i];
+        if (s->kind != AST_assign) {
+            continue;
+        }
+        Val v = eval(l, s->value);
+        bool known = eval_is_constant(v) || (v.kind == VAL_host && host_is_static(v.host));
+        if (!known && !val_is_poison(v)) {
+            v = lower_error(l, s->value->loc,
+                            "the constants of an included file are known at compile time, but this "
+                            "is %s",
+                            val_describe(l, v));
+        }
+        scope_set(l->arena, &l->globals, s->target->name, v);
+    }
+}
+
 static void declarations(Lower *l, const AstList *items)
 {
     for (int i = 0; i < items->n; i++) {
@@ -440,6 +463,7 @@ static void declarations(Lower *l, const AstList *items)
         }
     }
     check_defines(l);
+    included_constants(l);
     for (int i = 0; i < items->n; i++) {
         if (items->at[i]->kind == AST_data) {
             data_declare(l, items->at[i]);
@@ -466,7 +490,7 @@ Module *frontend_lower(Arena *a, Diag *d, const AstFile *file, const LowerOption
     l->block = &l->m->host;
     l->gradients = &gradients;
     l->training = true;
-    collect_modules(l, items);
+    collect_modules(l);
     l->one_model = count_models(l, items) <= 1;
     declarations(l, items);
     host_prescan(l, items);

@@ -392,6 +392,7 @@ Val val_member(Lower *l, Val object, const char *name, Loc loc, Loc name_loc);
 bool eval_truth(Lower *l, Val v, Loc loc,
                 bool *out); /* at compile time; false: error was reported */
 bool eval_is_static_truth(Val v);
+bool eval_is_constant(Val v); /* numbers, strings, types, none, and lists of them */
 Val val_list(Lower *l, ValueKind list_or_tuple);
 void val_push(Lower *l, Val *list, Val v);
 bool eval_iterable(Lower *l, Val v, Loc loc, int64_t *n); /* elements of what is unrolled */

@@ -458,9 +458,7 @@ void host_statement(Lower *l, const Ast *s)
     case AST_continue: host_jump(l, s, HS_continue); break;
     case AST_return: lower_error(l, s->loc, "`return` stands in a function of a module"); break;
     case AST_batch: data_prepare_block(l, s); break;
-    case AST_include:
-        lower_error(l, s->loc, "include is not there yet: put the modules into this file");
-        break;
+    case AST_include: /* read before */
     case AST_error:
     case AST_module:
     case AST_option:

@@ -582,6 +582,10 @@ Module *module_read(Arena *arena, Diag *diag, const char *path);
 Module *module_read_source(Arena *arena, Diag *diag, const SourceFile *source);
 /* Dims and exprs as the text form writes them: "B*28,512", "epochs * len(train)". */
 const char *dims_text(Arena *arena, const Graph *g, const Dims *d);
+/* The line of a place as messages name it: "12" in the module's own file, "blocks.mpt:12" in an included one. */
+const char *line_text(Arena *arena, const Module *m, Loc loc);
+const char *in_file_text(Arena *arena, const Module *m, Loc loc); /* "", or " in blocks.mpt" */
+int own_line(const Module *m, Loc loc); /* 0 where the place is in another file, or none */
 const char *host_expr_text(Arena *arena, const HostExpr *e);
 
 /* ---- checks ---------------------------------------------------------------------------------- */

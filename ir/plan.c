@@ -195,8 +195,8 @@ static void print_kernel(FILE *out, const Plan *p, const Kernel *k)
     if (k->any_size) {
         fputs(" any size", out);
     }
-    fprintf(out, "   %s\n    line %d, %.3g flop, %.3g bytes\n", k->what, k->first_line, k->flops,
-            k->bytes);
+    fprintf(out, "   %s\n    line %s, %.3g flop, %.3g bytes\n", k->what,
+            line_text(p->arena, p->module, k->loc), k->flops, k->bytes);
     for (int i = 0; i < k->nscalars; i++) {
         print_scalar(out, p, k, i);
     }

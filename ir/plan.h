@@ -171,7 +171,6 @@ typedef struct Kernel {
     const char *what; /* "relu(fc1(x))" */
     const char *why;  /* precision sentence */
     Loc loc;
-    int first_line;
     double flops, bytes; /* a call at the bounds */
 } Kernel;
 

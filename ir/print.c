@@ -64,13 +64,34 @@ void text_name(Text *t, const char *name)
     text_string(t, name != NULL ? name : "");
 }
 
+static bool is_elsewhere(const Module *m, Loc loc)
+{
+    return m != NULL && loc.file != NULL && !str_eq(loc.file->path, m->source);
+}
+
+const char *line_text(Arena *arena, const Module *m, Loc loc)
+{
+    const char *file = is_elsewhere(m, loc) ? loc.file->path : "";
+    return arena_printf(arena, "%s%s%d", file, *file != 0 ? ":" : "", loc.line);
+}
+
+const char *in_file_text(Arena *arena, const Module *m, Loc loc)
+{
+    return is_elsewhere(m, loc) ? arena_printf(arena, " in %s", loc.file->path) : "";
+}
+
+int own_line(const Module *m, Loc loc)
+{
+    return is_elsewhere(m, loc) ? 0 : loc.line;
+}
+
 void text_loc(Text *t, const Module *m, Loc loc)
 {
     if (loc.line == 0) {
         return;
     }
     text_puts(t, " loc(");
-    if (m != NULL && loc.file != NULL && !str_eq(loc.file->path, m->source)) {
+    if (is_elsewhere(m, loc)) {
         text_string(t, loc.file->path);
         text_putc(t, ':');
     }

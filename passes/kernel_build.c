@@ -78,7 +78,6 @@ static Kernel *finish(Body *y, Kernel *k)
     const Node *first = y->c->nodes.at[0];
     k->why = first->why;
     k->loc = first->loc;
-    k->first_line = first->loc.line;
     return k;
 }
 

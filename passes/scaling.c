@@ -283,7 +283,8 @@ static int64_t note_checked(Scaling *s, const Grad *g)
         line[i] = lines->ints.v[i];
     }
     name[n] = g->param;
-    op[n] = op_info[g->value->op].name;
+    op[n] = arena_printf(s->c->arena, "%s%s", op_info[g->value->op].name,
+                         in_file_text(s->c->arena, s->c->m, g->value->loc));
     line[n] = g->value->loc.line;
     attrs_set_strs(s->c->arena, &d->attrs, ATTR_checked, n + 1, name);
     attrs_set_strs(s->c->arena, &d->attrs, ATTR_checked_ops, n + 1, op);

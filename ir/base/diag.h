@@ -39,8 +39,10 @@ typedef struct Loc {
 Loc loc_none(void);
 Loc loc_span(Loc first, Loc last); /* from the start of first to the end of last */
 
-/* Reads a file (path "-" is stdin); NULL after an error message. source_from_text copies. */
+/* Reads a file (path "-" is stdin); NULL after an error message. source_load: a file only, NULL with errno set.
+ * source_from_text copies. */
 SourceFile *source_read(Arena *a, Diag *d, const char *path);
+SourceFile *source_load(Arena *a, const char *path);
 SourceFile *source_from_text(Arena *a, const char *path, const char *text, size_t size);
 bool source_is_text(Diag *d, const SourceFile *s); /* false after an error: it is binary */
 

@@ -82,21 +82,34 @@ static char *read_all(FILE *f, size_t *size)
     return text;
 }
 
-SourceFile *source_read(Arena *a, Diag *d, const char *path)
+/* Takes all of f (NULL: errno says why), which is not closed. */
+static SourceFile *load(Arena *a, FILE *f, const char *path)
 {
-    bool is_stdin = strcmp(path, "-") == 0;
-    FILE *f = is_stdin ? stdin : fopen(path, "rb");
     size_t size = 0;
     char *text = f ? read_all(f, &size) : NULL;
+    SourceFile *s = text ? source_from_text(a, path, text, size) : NULL;
     int why = errno;
-    if (f && !is_stdin)
-        fclose(f);
-    if (!text) {
-        diag_error(d, loc_none(), "cannot read '%s': %s", path, strerror(why));
-        return NULL;
-    }
-    SourceFile *s = source_from_text(a, is_stdin ? "<stdin>" : path, text, size);
     free(text);
+    errno = why;
+    return s;
+}
+
+SourceFile *source_load(Arena *a, const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    SourceFile *s = load(a, f, path);
+    int why = errno;
+    if (f)
+        fclose(f);
+    errno = why;
+    return s;
+}
+
+SourceFile *source_read(Arena *a, Diag *d, const char *path)
+{
+    SourceFile *s = strcmp(path, "-") == 0 ? load(a, stdin, "<stdin>") : source_load(a, path);
+    if (!s)
+        diag_error(d, loc_none(), "cannot read '%s': %s", path, strerror(errno));
     return s;
 }
 
