@@ -1,9 +1,11 @@
-/* cuda_scatter.c: rows added up by index (the gradient of a table): a block has a row of the result, looks for its number
- * among the indices, 256 at a time, and adds what belongs there in order. */
+/* cuda_scatter.c: rows added up by index (the gradient of a table): a block has some rows of the result, looks for their
+ * numbers among the indices, 256 at a time, and adds what belongs there in order. Every block reads all indices, so
+ * there are no more blocks than a GPU needs. */
 #include "codegen/cuda/cuda.h"
 #include "codegen/target.h"
 
 enum { SOURCE, INDICES, RESULT };
+enum { BLOCKS = 1024 };
 
 void cuda_scatter_emit(Emit *e, Unit *u)
 {
@@ -18,16 +20,22 @@ void cuda_scatter_emit(Emit *e, Unit *u)
     u->grid = (UnitGrid){.threads = CUDA_THREADS, .blocks_per_sm = 1};
     u->used_n = u->ever_n = true;
     body_guard(&b);
-    cuda_open_grid(e, u, "row", unit_axis(e, u, 0), CUDA_THREADS);
+    const char *rows = unit_axis(e, u, 0);
+    int64_t bound = dim_bound(u->graph, u->k.space.d[0]);
+    long long each = (long long)((bound + BLOCKS - 1) / BLOCKS);
+    u->grid.blocks = arena_printf(e->arena, "mpc_tiles(%s, %lld)", rows, each);
+    ln(e, "const %s low = mpc_block() * %lld;", type, each);
+    ln(e, "const %s high = %s - low < %lld ? %s : low + %lld;", type, rows, each, rows, each);
     ln(e, "MPC_SHARED uint32_t hits[MPC_MAX_WARPS];");
     ln_blank(e);
-    ln_in(e, "for (%s j = mpc_thread(); j < %s; j += %d)", type, width, CUDA_THREADS);
-    ln(e, "%s[row * %s + j] = 0;", result, width);
+    ln_in(e, "for (%s at = low * %s + mpc_thread(); at < high * %s; at += %d)", type, width, width,
+          CUDA_THREADS);
+    ln(e, "%s[at] = 0;", result);
     ln_out(e);
     ln_open(e, "for (%s first = 0; first < n; first += %d)", type, CUDA_THREADS);
     ln(e, "const %s at = first + mpc_thread();", type);
-    ln(e, "const uint32_t found = mpc_ballot(at < n && (%s)%s[at < n ? at : 0] == row);", type,
-       indices);
+    ln(e, "const %s wanted = at < n ? (%s)%s[at] : -1;", type, type, indices);
+    ln(e, "const uint32_t found = mpc_ballot(wanted >= low && wanted < high);");
     ln_blank(e);
     ln_in(e, "if (mpc_lane() == 0)");
     ln(e, "hits[mpc_warp()] = found;");
@@ -36,6 +44,7 @@ void cuda_scatter_emit(Emit *e, Unit *u)
     ln_in(e, "for (int w = 0; w < %d; w++)", CUDA_THREADS / CUDA_WARP);
     ln_open(e, "for (uint32_t left = hits[w]; left != 0; left &= left - 1)");
     ln(e, "const %s i = first + w * MPC_WARP + mpc_lowest_one(left);", type);
+    ln(e, "const %s row = (%s)%s[i];", type, type, indices);
     ln_blank(e);
     ln_in(e, "for (%s j = mpc_thread(); j < %s; j += %d)", type, width, CUDA_THREADS);
     ln(e, "%s[row * %s + j] += %s;", result, width,
