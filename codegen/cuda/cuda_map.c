@@ -1,5 +1,7 @@
 /* cuda_map.c: element-wise kernels. A thread computes a run of neighbouring elements: what lies in one piece in memory is
  * read and written 16 bytes at a time, the rest element by element. */
+#include <string.h>
+
 #include "codegen/cuda/cuda.h"
 #include "codegen/target.h"
 #include "ir/base/strutil.h"
@@ -194,8 +196,11 @@ static void open_runs(Map *m)
     const char *count =
         known ? unit_dim(e, m->u, all) : arena_printf(e->arena, "%s * (%s)", rows, in_row);
     cuda_open_grid(e, m->u, "run", count, 1);
-    ln(e, "const %s row = run / (%s);", type, in_row);
-    ln(e, "const %s first = run %% (%s) * %d;", type, in_row, m->run);
+    if (strchr(in_row, ' ') != NULL) {
+        in_row = arena_printf(e->arena, "(%s)", in_row);
+    }
+    ln(e, "const %s row = run / %s;", type, in_row);
+    ln(e, "const %s first = run %% %s * %d;", type, in_row, m->run);
     unit_unravel(e, m->u, "row", 0, m->last, m->b.axis);
 }
 
