@@ -77,13 +77,30 @@ static const char *result_type(Emit *e, const Buffer *b)
 
 static bool has_result(const GraphPlan *gp, const GraphText *t)
 {
-    return gp->nnumbers_out > 0 || t->rate != NULL;
+    bool any = t->rate != NULL;
+    for (int i = 0; i < gp->nnumbers_out; i++) {
+        any |= !gp->numbers_out[i].printed;
+    }
+    return any;
+}
+
+static const Buffer *printed_buffer(const GraphPlan *gp, const char *name)
+{
+    for (int i = 0; i < gp->nnumbers_out; i++) {
+        if (gp->numbers_out[i].printed && str_eq(gp->numbers_out[i].name, name)) {
+            return gp->numbers_out[i].buffer;
+        }
+    }
+    ICE("graph %s: %s is printed and not there", gp->graph->name, name);
 }
 
 static void result_struct(Emit *e, const GraphPlan *gp, const GraphText *t)
 {
     ln_open(e, "struct %s_result", t->name);
     for (int i = 0; i < gp->nnumbers_out; i++) {
+        if (gp->numbers_out[i].printed) {
+            continue;
+        }
         ln(e, "%s%s;", result_type(e, gp->numbers_out[i].buffer), t->value[i]);
     }
     if (t->rate != NULL) {
@@ -287,10 +304,48 @@ static void numbers_in(Emit *e, const HostText *h, const GraphPlan *gp, const Gr
     }
 }
 
+/* The line of a print(...): its parts as a table. */
+static void print_emit(Emit *e, const GraphPlan *gp, const Print *p)
+{
+    ln_in(e, "{");
+    ln_open(e, "const MpcShown shown[] =");
+    for (int i = 0; i < p->nparts; i++) {
+        const PrintPart *part = &p->parts[i];
+        const Buffer *b = part->result != NULL ? printed_buffer(gp, part->result) : NULL;
+        const Dims *d = b != NULL ? &b->dims : &part->dims;
+        if (part->text != NULL) {
+            ln(e, "{.text = %s},", quoted(e->arena, part->text));
+            continue;
+        }
+        Text *t = text_new(e->arena);
+        text_puts(t, b == NULL && part->bare ? "{.bare = true, " : "{");
+        if (b != NULL) {
+            text_printf(t, ".data = %s, .dtype = MPC_DT_%s, ", buffer_mirror(e, b),
+                        dtype_info[b->dtype].name);
+        }
+        text_printf(t, ".rank = %d", d->rank);
+        for (int k = 0; k < d->rank; k++) {
+            text_printf(t, "%s%s", k == 0 ? ", .dims = {" : ", ",
+                        dim_text(e->arena, gp->graph, d->d[k]));
+        }
+        ln(e, "%s%s},", t->at, d->rank > 0 ? "}" : "");
+    }
+    ln_close(e, ";");
+    ln_blank(e);
+    ln(e, "mpc_show(r, shown, %d);", p->nparts);
+    ln_close(e, "");
+}
+
 static void numbers_out(Emit *e, const GraphPlan *gp, const GraphText *t)
 {
+    for (int i = 0; i < gp->graph->nprints; i++) {
+        print_emit(e, gp, &gp->graph->prints[i]);
+    }
     for (int i = 0; i < gp->nnumbers_out; i++) {
         const Buffer *b = gp->numbers_out[i].buffer;
+        if (gp->numbers_out[i].printed) {
+            continue;
+        }
         if (b->dims.rank > 0) {
             ln(e, "result.%s = %s;", t->value[i], buffer_mirror(e, b));
             continue;

@@ -368,13 +368,110 @@ void log_statement(Lower *l, const Ast *call)
     }
 }
 
+/* ---- print: of numbers that the host has, or of what a graph computes ---- */
+
+/* Modules and evaluations know only their graph; tensors and shapes are a graph's anywhere. */
+static bool prints_in_graph(Lower *l, const Values *list)
+{
+    bool in_graph = l->frame != NULL;
+    for (int i = 0; i < list->n; i++) {
+        Val v = list->at[i];
+        bool tensor = v.kind == VAL_tensor && v.node->dims.rank > 0;
+        in_graph |= tensor || v.kind == VAL_param || v.kind == VAL_dim || v.kind == VAL_list ||
+                    v.kind == VAL_tuple;
+    }
+    return in_graph;
+}
+
+static const char *constant_text(Lower *l, Val v)
+{
+    char digits[32];
+    return v.kind == VAL_str     ? v.s
+           : v.kind == VAL_dtype ? dtype_info[v.dtype].name
+           : v.kind == VAL_none  ? "none"
+           : v.kind == VAL_bool  ? (v.b ? "true" : "false")
+           : v.kind == VAL_int   ? arena_printf(l->arena, "%lld", (long long)v.i)
+                                 : arena_strdup(l->arena, str_double(digits, v.f));
+}
+
+/* A list of sizes; false: it holds something else. */
+static bool shape_part(const Values *list, PrintPart *part)
+{
+    bool fine = list->n <= MAX_RANK;
+    for (int i = 0; i < list->n && fine; i++) {
+        Val v = list->at[i];
+        fine = v.kind == VAL_int || v.kind == VAL_dim;
+        part->dims.d[part->dims.rank++] = v.kind == VAL_int ? dim_of(v.i) : v.dim;
+    }
+    part->text = list->n == 0 ? "[]" : NULL;
+    return fine;
+}
+
+/* The result of the graph that has the tensor's value. */
+static const char *printed_result(Lower *l, Node *n)
+{
+    Graph *g = l->run->graph;
+    int count = 0;
+    for (int i = 0; i < g->nresults; i++) {
+        if (g->results[i].kind == RESULT_Print && g->results[i].value == n) {
+            return g->results[i].name;
+        }
+        count += g->results[i].kind == RESULT_Print;
+    }
+    const char *name = arena_printf(l->arena, "print.%d", count);
+    graph_result(g, RESULT_Print, name, n);
+    return name;
+}
+
+static bool print_part(Lower *l, Val v, Loc loc, PrintPart *part)
+{
+    if (v.kind == VAL_list || v.kind == VAL_tuple) {
+        if (!shape_part(v.list, part)) {
+            lower_error(l, loc, "print takes tensors, shapes, numbers and texts, not %s",
+                        val_describe(l, v));
+            return false;
+        }
+    } else if (v.kind == VAL_dim) {
+        part->dims = (Dims){.rank = 1, .d = {v.dim}};
+        part->bare = true;
+    } else if (val_is_number(v) || v.kind == VAL_str || v.kind == VAL_dtype || v.kind == VAL_none) {
+        part->text = constant_text(l, v);
+    } else {
+        Node *n = tensor_of(l, v, loc);
+        part->result = n != NULL ? printed_result(l, n) : NULL;
+        return n != NULL;
+    }
+    return true;
+}
+
+static Val print_in_graph(Lower *l, Call *c)
+{
+    Values *list = c->rest.list;
+    if (!tensor_need_run(l, c->loc)) {
+        return val_poison();
+    }
+    if (l->run->graph->role == GRAPH_Prepare) {
+        return lower_error(l, c->loc,
+                           "print has no place in the preparation of batches, which "
+                           "runs beside the program");
+    }
+    Print p = {
+        .nparts = list->n, .parts = ARENA_ARRAY(l->arena, PrintPart, list->n + 1), .loc = c->loc};
+    for (int i = 0; i < list->n; i++) {
+        if (!print_part(l, list->at[i], c->loc, &p.parts[i])) {
+            return val_poison();
+        }
+    }
+    graph_add_print(l->run->graph, p);
+    return val_none();
+}
+
 Val fn_print(Lower *l, Call *c)
 {
-    if (l->frame != NULL) {
-        return lower_error(l, c->loc,
-                           "print stands in the program, not in a module or an evaluation yet");
-    }
     Values *list = c->rest.list;
+    if (prints_in_graph(l, list)) {
+        return print_in_graph(l, c);
+    }
     HostExpr **exprs = ARENA_ARRAY(l->arena, HostExpr *, list->n + 1);
     for (int i = 0; i < list->n; i++) {
         exprs[i] = host_of(l, list->at[i], c->locs[0]);

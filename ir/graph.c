@@ -301,6 +301,12 @@ void graph_result(Graph *g, ResultKind kind, const char *name, Node *value)
     g->results[g->nresults++] = (Result){kind, arena_strdup(g->arena, name), value};
 }
 
+void graph_add_print(Graph *g, Print print)
+{
+    g->prints = vec_room(g->arena, g->prints, g->nprints, &g->prcap, sizeof g->prints[0]);
+    g->prints[g->nprints++] = print;
+}
+
 /* ---- changing -------------------------------------------------------------------------------- */
 
 void graph_replace(Graph *g, Node *from, Node *to)

@@ -239,13 +239,33 @@ struct Node {
 };
 
 /* A result of a graph: the next value of a tensor, a number for the host, or something for each sample: a field of a
- * prepared batch, or, of an Eval graph, the model's answer (`logits`, `logit` or `output`), which --predict reads. */
-typedef enum ResultKind { RESULT_Host, RESULT_State, RESULT_Field } ResultKind;
+ * prepared batch, or, of an Eval graph, the model's answer (`logits`, `logit` or `output`), which --predict reads; or a
+ * tensor that is printed. */
+typedef enum ResultKind {
+    RESULT_Host,
+    RESULT_State,
+    RESULT_Field,
+    RESULT_Print,
+    RESULT_KINDS
+} ResultKind;
 typedef struct Result {
     ResultKind kind;
     const char *name; /* host variable; parameter or state; field */
     Node *value;
 } Result;
+
+/* print(...) in a graph: a line after each call of it. A part is a text, a result of the kind Print, or dims: a shape,
+ * or, bare, one number. */
+typedef struct PrintPart {
+    const char *text, *result;
+    bool bare;
+    Dims dims;
+} PrintPart;
+typedef struct Print {
+    int nparts;
+    PrintPart *parts;
+    Loc loc;
+} Print;
 
 /* How the runtime calls a graph. */
 typedef enum GraphRole {
@@ -270,6 +290,8 @@ typedef struct Graph {
     bool late_args; /* an argument may stand behind a node of another kind */
     int nresults, rcap;
     Result *results;
+    int nprints, prcap;
+    Print *prints; /* in the order of the lines */
     Loc loc;
     Arena *arena;
 } Graph;
@@ -321,6 +343,7 @@ Node *build_sum_to(Builder *b, Node *x, const Dims *dims);
 
 /* Replaces one of the same kind and name. */
 void graph_result(Graph *g, ResultKind kind, const char *name, Node *value);
+void graph_add_print(Graph *g, Print print);
 /* Every use, results included, except by `to` itself: a new node may stand behind `from`. */
 void graph_replace(Graph *g, Node *from, Node *to);
 void graph_insert(Graph *g, int at, int n); /* moves the last n nodes to index at */

@@ -209,6 +209,7 @@ typedef struct GraphPlan {
     struct {
         const Buffer *buffer;
         const char *name; /* host variable, "step.grad_norm", ... */
+        bool printed;     /* not a number for the host program: something that is printed */
     } * numbers_out;
     double flops, bytes; /* a call at the bounds */
     int64_t transient_bytes,

@@ -8,8 +8,10 @@
 
 const char *const graph_role_name[3] = {
     [GRAPH_Step] = "step", [GRAPH_Eval] = "eval", [GRAPH_Prepare] = "prepare"};
-const char *const result_kind_name[3] = {
-    [RESULT_Host] = "host", [RESULT_State] = "state", [RESULT_Field] = "field"};
+const char *const result_kind_name[RESULT_KINDS] = {[RESULT_Host] = "host",
+                                                    [RESULT_State] = "state",
+                                                    [RESULT_Field] = "field",
+                                                    [RESULT_Print] = "print"};
 
 enum { TYPE_COLUMN = 40, NOTES_COLUMN = 58 };
 
@@ -221,6 +223,26 @@ static void text_node(Text *t, const Module *m, const Graph *g, const Node *n)
     text_putc(t, '\n');
 }
 
+/*   print "h" print.0 shape[B,512] size[B] loc(..) */
+static void text_print(Text *t, const Module *m, const Graph *g, const Print *p)
+{
+    text_puts(t, "  print");
+    for (int i = 0; i < p->nparts; i++) {
+        const PrintPart *part = &p->parts[i];
+        text_putc(t, ' ');
+        if (part->text != NULL) {
+            text_quote(t, part->text, strlen(part->text));
+        } else if (part->result != NULL) {
+            text_name(t, part->result);
+        } else {
+            text_printf(t, "%s[%s]", part->bare ? "size" : "shape",
+                        dims_text(t->arena, g, &part->dims));
+        }
+    }
+    text_loc(t, m, p->loc);
+    text_putc(t, '\n');
+}
+
 static void text_graph(Text *t, const Module *m, const Graph *g)
 {
     for (int i = 0; i < g->nnodes; i++) {
@@ -250,6 +272,9 @@ static void text_graph(Text *t, const Module *m, const Graph *g)
         text_puts(t, " = ");
         text_ref(t, g, r->value);
         text_putc(t, '\n');
+    }
+    for (int i = 0; i < g->nprints; i++) {
+        text_print(t, m, g, &g->prints[i]);
     }
     text_puts(t, "}\n");
 }

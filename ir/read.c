@@ -243,12 +243,40 @@ static void read_node(Reader *r)
 
 static void read_result(Reader *r)
 {
-    int kind = read_one_of(r, result_kind_name, 3, "kind of result");
+    int kind = read_one_of(r, result_kind_name, RESULT_KINDS, "kind of result");
     const char *name = read_name(r);
     read_expect_sign(r, "=");
     Node *value = read_ref(r);
     if (!r->failed) {
         graph_result(r->graph, (ResultKind)kind, name, value);
+    }
+}
+
+static void read_print(Reader *r)
+{
+    typedef VEC(PrintPart) Parts;
+    Parts parts = {0};
+    bool is_loc = false;
+    while (!r->failed && !is_loc &&
+           (r->token.kind == TOKEN_string || r->token.kind == TOKEN_name)) {
+        PrintPart part = {0};
+        if (r->token.kind == TOKEN_string) {
+            part.text = read_string(r);
+        } else if (read_accept_word(r, "shape") || (part.bare = read_accept_word(r, "size"))) {
+            part.dims = read_dims(r);
+        } else if (str_eq(r->token.text, "loc") || str_eq(r->token.text, "return") ||
+                   str_eq(r->token.text, "print")) {
+            is_loc = true;
+        } else {
+            part.result = read_name(r);
+        }
+        if (!is_loc) {
+            vec_push(r->arena, &parts, part);
+        }
+    }
+    Loc loc = read_loc(r);
+    if (!r->failed) {
+        graph_add_print(r->graph, (Print){parts.n, parts.at, loc});
     }
 }
 
@@ -289,6 +317,8 @@ static void read_graph(Reader *r)
     while (!r->failed && !read_is_sign(r, "}")) {
         if (read_accept_word(r, "return")) {
             read_result(r);
+        } else if (read_accept_word(r, "print")) {
+            read_print(r);
         } else {
             read_node(r);
         }

@@ -28,7 +28,7 @@
 enum { TEXT_FORM_VERSION = 1 };
 
 extern const char *const graph_role_name[3];
-extern const char *const result_kind_name[3];
+extern const char *const result_kind_name[RESULT_KINDS];
 
 bool text_plain_name(const char *s); /* can stand without $"..." */
 

@@ -227,6 +227,24 @@ static void verify_node(Verify *v, const Node *n)
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
+static void verify_print(Verify *v, const Print *p)
+{
+    for (int i = 0; i < p->nparts; i++) {
+        bool found = p->parts[i].result == NULL;
+        for (int k = 0; k < v->g->nresults && !found; k++) {
+            found = v->g->results[k].kind == RESULT_Print &&
+                    str_eq(v->g->results[k].name, p->parts[i].result);
+        }
+        if (!found) {
+            verify_fail(v, p->loc, "%s is printed, and is no result of the kind print",
+                        p->parts[i].result);
+        }
+    }
+    if (v->g->role == GRAPH_Prepare) {
+        verify_fail(v, p->loc, "a prepare graph prints nothing");
+    }
+}
+
 static void verify_result(Verify *v, int i)
 {
     const Result *r = &v->g->results[i];
@@ -282,6 +300,9 @@ static void verify_graph(Verify *v, const Graph *g)
     }
     for (int i = 0; i < g->nresults && !diag_full(v->diag); i++) {
         verify_result(v, i);
+    }
+    for (int i = 0; i < g->nprints && !diag_full(v->diag); i++) {
+        verify_print(v, &g->prints[i]);
     }
     v->g = NULL;
 }

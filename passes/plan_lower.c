@@ -218,6 +218,7 @@ static void results(GraphBuild *b, GraphPlan *gp, CopyBacks *copies)
             gp->outputs[gp->noutputs++] = out;
         } else {
             gp->numbers_out[gp->nnumbers_out].buffer = host_result(b, gp, r);
+            gp->numbers_out[gp->nnumbers_out].printed = r->kind == RESULT_Print;
             gp->numbers_out[gp->nnumbers_out++].name = r->name;
         }
     }

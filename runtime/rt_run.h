@@ -12,6 +12,7 @@
  * rt_progress.c   what the terminal shows
  * rt_predict.c    --predict, --export
  * rt_report.c     report.html
+ * rt_show.c       print(...) of tensors
  * rt_plan.c       --plan, --summary
  */
 #ifndef MPC_RT_RUN_H

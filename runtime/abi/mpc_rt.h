@@ -525,6 +525,18 @@ bool mpc_step_was_skipped(const MpcRun *r); /* the newest update was */
 /* print(...): one line to stdout that the progress bar gives way to. */
 void mpc_print(MpcRun *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* A part of what print(...) in a graph shows: a text, a tensor, or a shape; bare: a single size. */
+typedef struct MpcShown {
+    const char *text;
+    const void *data; /* NULL: only dims */
+    MpcDType dtype;
+    bool bare;
+    int rank;
+    int64_t dims[MPC_MAX_RANK];
+} MpcShown;
+/* One line of these to stdout, a tensor's on lines of its own; nothing under --predict. */
+void mpc_show(MpcRun *r, const MpcShown *parts, int n);
+
 /* Ends the program with status 1: what went wrong, and what to do about it (or NULL). From any thread. */
 _Noreturn void mpc_fail(MpcRun *r, const char *hint, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
