@@ -142,6 +142,7 @@ static bool set_target(Options *o, const char *value)
 static bool set_gpu(Arena *a, Options *o, const char *value)
 {
     const char *names[32];
+    unsigned wanted = 0;
     for (int i = 0; i < gpu_narchs; i++) {
         names[i] = gpu_archs[i].name;
     }
@@ -152,7 +153,12 @@ static bool set_gpu(Arena *a, Options *o, const char *value)
         if (i < 0) {
             return false;
         }
-        vec_push(a, &o->gpu, gpu_archs[i].number);
+        wanted |= 1u << i;
+    }
+    for (int i = 0; i < gpu_narchs; i++) { /* oldest first, each once */
+        if (wanted >> i & 1) {
+            vec_push(a, &o->gpu, gpu_archs[i].number);
+        }
     }
     return true;
 }
