@@ -29,6 +29,9 @@ bool row_stores_at(const RowParts *r, int i, int stage);
 bool row_reduces_at(const RowParts *r, int s, int stage);
 /* Does a later loop use element value s, which the loop of this stage computes? */
 bool row_needed_later(const RowParts *r, int s, int stage);
+/* What there is one of in a row, once all is reduced: is there any? Then it is needed, and stored. */
+bool row_need_results(Body *b, const RowParts *r);
+void row_store_results(Body *b, const RowParts *r);
 
 /* ---- and columns: the first `kept` axes are ---- */
 

@@ -62,6 +62,29 @@ bool row_needed_later(const RowParts *r, int s, int stage)
     return false;
 }
 
+bool row_need_results(Body *b, const RowParts *r)
+{
+    bool any = false;
+    b->stage_now = r->stages;
+    for (int i = 0; i < b->k->noutputs; i++) {
+        if (!row_element_output(r, i)) {
+            body_root(b, b->k->outputs[i].scalar, true);
+            any = true;
+        }
+    }
+    return any;
+}
+
+void row_store_results(Body *b, const RowParts *r)
+{
+    body_emit(b, 1);
+    for (int i = 0; i < b->k->noutputs; i++) {
+        if (!row_element_output(r, i)) {
+            body_store(b, &b->k->outputs[i]);
+        }
+    }
+}
+
 /* ---- columns ---------------------------------------------------------------------------------------- */
 
 /* What the sums are of, not what is done with them. */

@@ -264,19 +264,9 @@ static void row_stage(Rows *r, int stage)
 
 static void row_results(Rows *r)
 {
-    Body *b = &r->b;
-    body_forget(b, 2);
-    b->stage_now = r->parts.stages;
-    for (int i = 0; i < b->k->noutputs; i++) {
-        if (!row_element_output(&r->parts, i)) {
-            body_root(b, b->k->outputs[i].scalar, true);
-        }
-    }
-    body_emit(b, 1);
-    for (int i = 0; i < b->k->noutputs; i++) {
-        if (!row_element_output(&r->parts, i)) {
-            body_store(b, &b->k->outputs[i]);
-        }
+    body_forget(&r->b, 2);
+    if (row_need_results(&r->b, &r->parts)) {
+        row_store_results(&r->b, &r->parts);
     }
 }
 

@@ -157,28 +157,13 @@ static void row_stage(Rows *r, int stage)
 /* What there is one of in a row. */
 static void row_results(Rows *r)
 {
-    Body *b = &r->b;
-    bool any = false;
-    body_forget(b, 2);
-    b->stage_now = r->parts.stages;
-    for (int i = 0; i < b->k->noutputs; i++) {
-        if (!row_element_output(&r->parts, i)) {
-            body_root(b, b->k->outputs[i].scalar, true);
-            any = true;
-        }
+    body_forget(&r->b, 2);
+    if (row_need_results(&r->b, &r->parts)) {
+        ln_blank(r->e);
+        ln_open(r->e, "if (%s == 0)", r->group.me);
+        row_store_results(&r->b, &r->parts);
+        ln_close(r->e, "");
     }
-    if (!any) {
-        return;
-    }
-    ln_blank(r->e);
-    ln_open(r->e, "if (%s == 0)", r->group.me);
-    body_emit(b, 1);
-    for (int i = 0; i < b->k->noutputs; i++) {
-        if (!row_element_output(&r->parts, i)) {
-            body_store(b, &b->k->outputs[i]);
-        }
-    }
-    ln_close(r->e, "");
 }
 
 static void choose_group(Rows *r)

@@ -53,15 +53,21 @@ MPC_FN void mpc_copy_bytes(void *to, const void *from, int n)
 
 #define MPC_RUN_BYTES 16
 
+/* `bytes` of one run; they are a constant. */
+MPC_FN void mpc_copy_run(void *to, const void *from, int bytes)
+{
+    const int piece = bytes < MPC_RUN_BYTES ? bytes : MPC_RUN_BYTES;
+
+    MPC_UNROLL
+    for (int i = 0; i < bytes; i += piece)
+        mpc_copy_bytes((char *)to + i, (const char *)from + i, piece);
+}
+
 /* n elements of `size` bytes, of which `left` are there (zeros instead of the others). Size and n are constants. */
 MPC_FN void mpc_read_run(void *to, const void *from, int size, int n, int64_t left)
 {
-    const int bytes = n * size, piece = bytes < MPC_RUN_BYTES ? bytes : MPC_RUN_BYTES;
-
     if (left >= n) {
-        MPC_UNROLL
-        for (int i = 0; i < bytes; i += piece)
-            mpc_copy_bytes((char *)to + i, (const char *)from + i, piece);
+        mpc_copy_run(to, from, n * size);
         return;
     }
     MPC_UNROLL
@@ -75,12 +81,8 @@ MPC_FN void mpc_read_run(void *to, const void *from, int size, int n, int64_t le
 
 MPC_FN void mpc_write_run(void *to, const void *from, int size, int n, int64_t left)
 {
-    const int bytes = n * size, piece = bytes < MPC_RUN_BYTES ? bytes : MPC_RUN_BYTES;
-
     if (left >= n) {
-        MPC_UNROLL
-        for (int i = 0; i < bytes; i += piece)
-            mpc_copy_bytes((char *)to + i, (const char *)from + i, piece);
+        mpc_copy_run(to, from, n * size);
         return;
     }
     MPC_UNROLL
