@@ -353,17 +353,11 @@ void rt_device_copy_in(RtDevice *d, void *to, const void *from, size_t bytes)
     check(d, c->cuStreamWaitEvent(d->stream, d->copied, 0), "behind a batch");
 }
 
-void rt_device_wait(RtDevice *d)
-{
-    if (d)
-        check(d, d->cuda.cuStreamSynchronize(d->stream), "in a kernel");
-}
-
 void rt_device_write(RtDevice *d, size_t offset, size_t bytes)
 {
     if (!d || bytes == 0)
         return;
-    rt_device_wait(d);
+    check(d, d->cuda.cuStreamSynchronize(d->stream), "in a kernel");
     check(d, d->cuda.cuMemcpyHtoD(d->arena + offset, d->run->mirror + offset, bytes),
           "while it took tensors");
 }
@@ -372,7 +366,7 @@ void rt_device_read(RtDevice *d, size_t offset, size_t bytes)
 {
     if (!d || bytes == 0)
         return;
-    rt_device_wait(d);
+    check(d, d->cuda.cuStreamSynchronize(d->stream), "in a kernel");
     check(d, d->cuda.cuMemcpyDtoH(d->run->mirror + offset, d->arena + offset, bytes),
           "while it gave tensors back");
 }

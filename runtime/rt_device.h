@@ -36,6 +36,5 @@ void rt_device_graph_end(RtDevice *d, int graph);
 /* Bytes of the arena, from the mirror and to it. The second waits for all that was launched. */
 void rt_device_write(RtDevice *d, size_t offset, size_t bytes);
 void rt_device_read(RtDevice *d, size_t offset, size_t bytes);
-void rt_device_wait(RtDevice *d);
 
 #endif

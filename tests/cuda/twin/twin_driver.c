@@ -101,13 +101,6 @@ static CUresult cuInit(unsigned flags)
     return flags == 0 ? CUDA_SUCCESS : INVALID_VALUE;
 }
 
-static CUresult cuDriverGetVersion(int *version)
-{
-    BEGIN(cuDriverGetVersion);
-    *version = 13000;
-    return CUDA_SUCCESS;
-}
-
 static CUresult cuGetErrorString(CUresult error, const char **text)
 {
     static char other[64];
@@ -502,12 +495,6 @@ static CUresult cuEventRecord(CUevent event, CUstream stream)
 {
     BEGIN(cuEventRecord);
     return event && stream ? CUDA_SUCCESS : INVALID_VALUE;
-}
-
-static CUresult cuEventSynchronize(CUevent event)
-{
-    BEGIN(cuEventSynchronize);
-    return event ? CUDA_SUCCESS : INVALID_VALUE;
 }
 
 static CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode)
